@@ -1,0 +1,2 @@
+//! Placeholder main, replaced by the program itself.
+fn main() {}

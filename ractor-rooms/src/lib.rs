@@ -1,0 +1,1 @@
+//! Room actors for `ractor` that can move between hosts.

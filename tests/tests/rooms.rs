@@ -1,0 +1,1 @@
+//! Whole-system tests; one binary, a module per topic.
