@@ -1,1 +1,3 @@
 //! Room actors for `ractor` that can move between hosts.
+
+pub mod id;
