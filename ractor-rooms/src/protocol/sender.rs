@@ -1,0 +1,397 @@
+//! The sender: one host's outbound queue to one room, and what the answers to its appends mean.
+//!
+//! The machine counts, the driver holds the messages: every count in an action is of messages at the
+//! head of the queue. One append is under way at a time, so order needs no further thought. A number is
+//! given to a message when it is first sent and given again only after a withdrawal: an empty append
+//! under a higher producer epoch, which fences late copies and tells what was accepted.
+
+use super::Rejection;
+use super::record::{AppendAnswer, Standing};
+use crate::id::{Life, Millis, Number, Seq};
+
+/// See the [module](self).
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Sender {
+    epoch: u64,
+    accepted: Number,
+    highest: Seq,
+    life: Option<Life>,
+    state: State,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum State {
+    Idle,
+    /// `count` messages are out; `doubtful` once an attempt had no answer.
+    Appending { count: u64, doubtful: bool },
+    /// As before, but the attempt that was answered (or not) is to be repeated.
+    Repeating { count: u64, doubtful: bool },
+    /// `count` messages may or may not be in the log; none are left once that was reported.
+    Withdrawing { count: u64 },
+}
+
+/// What happened.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum SenderEvent {
+    /// So many messages wait, and a new attempt may start (after a backoff, if one was asked for).
+    Ready {
+        /// How many messages to send at most.
+        waiting: u64,
+    },
+    /// The append or the withdrawal was answered.
+    Answered(AppendAnswer),
+    /// It was not answered in time, or the connection broke: it may have taken effect or may still.
+    Unanswered,
+    /// The deadline of the first `count` messages passed.
+    Expired {
+        /// How many.
+        count: u64,
+    },
+    /// A withdrawal has been without an answer for too long.
+    GiveUp,
+}
+
+/// Why messages are handed back.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Refusal {
+    /// Their deadline passed before the store took them.
+    Expired,
+    /// The room ended.
+    Closed {
+        /// Why.
+        reason: String,
+    },
+    /// The room ended and was born again.
+    OtherLife {
+        /// The life that is now.
+        life: Life,
+    },
+}
+
+/// What the driver does.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum SenderAction {
+    /// Appends the first `count` messages under these numbers.
+    Append {
+        /// The life to name.
+        life: Option<Life>,
+        /// The producer's epoch.
+        epoch: u64,
+        /// The number of the first.
+        first: Number,
+        /// How many.
+        count: u64,
+    },
+    /// Appends nothing under a higher epoch.
+    Withdraw {
+        /// The life to name.
+        life: Option<Life>,
+        /// The higher epoch.
+        epoch: u64,
+        /// The number after the last accepted one.
+        first: Number,
+    },
+    /// The first `count` are in the log: acknowledges and forgets them.
+    Accept {
+        /// How many.
+        count: u64,
+    },
+    /// The first `count` are surely not in the log: hands them back.
+    Refuse {
+        /// How many.
+        count: u64,
+        /// Why.
+        why: Refusal,
+    },
+    /// Nobody can tell of the first `count`: reports that.
+    ReportUnknown {
+        /// How many.
+        count: u64,
+    },
+    /// The store lost messages that it had acknowledged.
+    ReportLost {
+        /// The first lost number.
+        from: Number,
+        /// The last lost number.
+        to: Number,
+    },
+    /// Nobody handles the log: has the room placed. `create` when there is no record yet.
+    FindHost {
+        /// Whether the room must be born.
+        create: bool,
+    },
+    /// This producer is not accepted any more: takes a new one, born not before `at`.
+    NewProducer {
+        /// The store's clock.
+        at: Millis,
+    },
+    /// Says `Ready` again after a pause, or when a host was found.
+    Backoff,
+    /// Says `Ready` again at once if messages wait.
+    Next,
+}
+
+impl Default for Sender {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Sender {
+    /// A sender that has sent nothing.
+    pub fn new() -> Self {
+        Self { epoch: 0, accepted: Number(0), highest: Seq(0), life: None, state: State::Idle }
+    }
+
+    /// A sender that continues a producer's numbers, which live in its room's snapshot.
+    pub fn resuming(accepted: Number) -> Self {
+        Self { accepted, ..Self::new() }
+    }
+
+    /// Whether an append is under way or its outcome unknown.
+    pub fn in_flight(&self) -> bool {
+        self.state != State::Idle
+    }
+
+    /// How many messages at the head of the queue have numbers.
+    pub fn numbered(&self) -> u64 {
+        match self.state {
+            State::Idle => 0,
+            State::Appending { count, .. }
+            | State::Repeating { count, .. }
+            | State::Withdrawing { count } => count,
+        }
+    }
+
+    /// The highest `seq` that any answer named.
+    pub fn highest(&self) -> Seq {
+        self.highest
+    }
+
+    /// The room's life, once an answer named it.
+    pub fn life(&self) -> Option<Life> {
+        self.life
+    }
+
+    /// Takes one event.
+    ///
+    /// # Errors
+    /// [`Rejection`] for an answer when nothing was asked.
+    pub fn step(&mut self, event: SenderEvent) -> Result<Vec<SenderAction>, Rejection> {
+        match event {
+            SenderEvent::Ready { waiting } => Ok(self.ready(waiting)),
+            SenderEvent::Answered(answer) => self.answered(answer),
+            SenderEvent::Unanswered => self.unanswered(),
+            SenderEvent::Expired { count } => Ok(self.expired(count)),
+            SenderEvent::GiveUp => Ok(self.give_up()),
+        }
+    }
+
+    fn ready(&mut self, waiting: u64) -> Vec<SenderAction> {
+        match self.state {
+            State::Idle if waiting > 0 => self.append(waiting, false),
+            State::Repeating { count, doubtful } => self.append(count, doubtful),
+            State::Withdrawing { .. } => vec![self.withdraw()],
+            State::Idle | State::Appending { .. } => Vec::new(),
+        }
+    }
+
+    fn append(&mut self, count: u64, doubtful: bool) -> Vec<SenderAction> {
+        self.state = State::Appending { count, doubtful };
+        let (life, epoch, first) = (self.life, self.epoch, self.accepted.next());
+        vec![SenderAction::Append { life, epoch, first, count }]
+    }
+
+    fn withdraw(&self) -> SenderAction {
+        SenderAction::Withdraw {
+            life: self.life,
+            epoch: self.epoch.saturating_add(1),
+            first: self.accepted.next(),
+        }
+    }
+
+    fn unanswered(&mut self) -> Result<Vec<SenderAction>, Rejection> {
+        match self.state {
+            State::Appending { count, .. } => {
+                self.state = State::Repeating { count, doubtful: true };
+                Ok(vec![SenderAction::Backoff])
+            }
+            State::Withdrawing { .. } => Ok(vec![SenderAction::Backoff]),
+            State::Idle | State::Repeating { .. } => Err(self.reject("Unanswered")),
+        }
+    }
+
+    fn expired(&mut self, expired: u64) -> Vec<SenderAction> {
+        match self.state {
+            State::Idle | State::Repeating { doubtful: false, .. } => {
+                self.state = State::Idle;
+                let refuse = SenderAction::Refuse { count: expired, why: Refusal::Expired };
+                vec![refuse, SenderAction::Next]
+            }
+            // The answer of the attempt that is out decides.
+            State::Appending { .. } => Vec::new(),
+            State::Repeating { count, doubtful: true } => {
+                self.state = State::Withdrawing { count };
+                vec![self.withdraw()]
+            }
+            State::Withdrawing { .. } => Vec::new(),
+        }
+    }
+
+    fn give_up(&mut self) -> Vec<SenderAction> {
+        match self.state {
+            State::Withdrawing { count, .. } if count > 0 => {
+                // The numbers stay taken until the withdrawal is answered.
+                self.state = State::Withdrawing { count: 0 };
+                vec![SenderAction::ReportUnknown { count }]
+            }
+            State::Idle
+            | State::Appending { .. }
+            | State::Repeating { .. }
+            | State::Withdrawing { .. } => Vec::new(),
+        }
+    }
+
+    fn answered(&mut self, answer: AppendAnswer) -> Result<Vec<SenderAction>, Rejection> {
+        match self.state {
+            State::Appending { count, doubtful } => Ok(self.append_answered(count, doubtful, answer)),
+            State::Withdrawing { count } => Ok(self.withdraw_answered(count, answer)),
+            State::Idle | State::Repeating { .. } => Err(self.reject("Answered")),
+        }
+    }
+
+    fn append_answered(
+        &mut self,
+        count: u64,
+        doubtful: bool,
+        answer: AppendAnswer,
+    ) -> Vec<SenderAction> {
+        match answer {
+            AppendAnswer::Accepted { last, seq, life, standing }
+            | AppendAnswer::Duplicate { last, seq, life, standing } => {
+                self.life = Some(life);
+                let mut actions = self.accept_up_to(last, seq, count);
+                if standing == Standing::NeedsHost {
+                    actions.push(SenderAction::FindHost { create: false });
+                }
+                actions.push(SenderAction::Next);
+                actions
+            }
+            AppendAnswer::Partial { last, seq } => {
+                let left = count.saturating_sub(last.0.saturating_sub(self.accepted.0));
+                let mut actions = self.accept_up_to(last, seq, count);
+                if left > 0 {
+                    self.state = State::Repeating { count: left, doubtful };
+                }
+                actions.push(SenderAction::Next);
+                actions
+            }
+            AppendAnswer::Gap { last, seq } => {
+                self.highest = self.highest.max(seq);
+                let (from, to) = (last.next(), self.accepted);
+                self.accepted = last;
+                self.state = State::Repeating { count, doubtful };
+                vec![SenderAction::ReportLost { from, to }, SenderAction::Next]
+            }
+            AppendAnswer::Full { seq } => {
+                self.highest = self.highest.max(seq);
+                self.state = State::Repeating { count, doubtful };
+                vec![SenderAction::Backoff]
+            }
+            AppendAnswer::Fenced { now, .. } => {
+                let unknown = self.restart(doubtful, count);
+                unknown
+                    .into_iter()
+                    .chain([SenderAction::NewProducer { at: now }, SenderAction::Next])
+                    .collect()
+            }
+            AppendAnswer::Closed { reason } => {
+                self.ended(doubtful, count, Refusal::Closed { reason })
+            }
+            AppendAnswer::OtherLife { life } => {
+                let actions = self.ended(doubtful, count, Refusal::OtherLife { life });
+                self.life = Some(life);
+                actions
+            }
+            AppendAnswer::Missing => {
+                self.state = State::Repeating { count, doubtful };
+                vec![SenderAction::FindHost { create: true }, SenderAction::Backoff]
+            }
+        }
+    }
+
+    /// Forgets numbers and epoch, because the record that knew them is not there any more.
+    fn restart(&mut self, doubtful: bool, count: u64) -> Option<SenderAction> {
+        self.accepted = Number(0);
+        self.epoch = 0;
+        self.state = State::Idle;
+        doubtful.then_some(SenderAction::ReportUnknown { count })
+    }
+
+    fn ended(&mut self, doubtful: bool, count: u64, why: Refusal) -> Vec<SenderAction> {
+        let unknown = self.restart(doubtful, count);
+        self.life = None;
+        self.highest = Seq(0);
+        let first = unknown.unwrap_or(SenderAction::Refuse { count, why });
+        vec![first, SenderAction::Next]
+    }
+
+    fn accept_up_to(&mut self, last: Number, seq: Seq, count: u64) -> Vec<SenderAction> {
+        let accepted = last.0.saturating_sub(self.accepted.0).min(count);
+        self.accepted = last;
+        self.highest = self.highest.max(seq);
+        self.state = State::Idle;
+        if accepted == 0 { Vec::new() } else { vec![SenderAction::Accept { count: accepted }] }
+    }
+
+    fn withdraw_answered(&mut self, count: u64, answer: AppendAnswer) -> Vec<SenderAction> {
+        match answer {
+            AppendAnswer::Accepted { last, seq, life, standing } => {
+                self.life = Some(life);
+                self.epoch = self.epoch.saturating_add(1);
+                // What was not accepted never will be: its numbers are free again, and the driver looks
+                // at the deadlines anew.
+                let mut actions = self.accept_up_to(last, seq, count);
+                if !actions.is_empty() && standing == Standing::NeedsHost {
+                    actions.push(SenderAction::FindHost { create: false });
+                }
+                actions.push(SenderAction::Next);
+                actions
+            }
+            AppendAnswer::Fenced { now, .. } => {
+                let unknown = self.restart(count > 0, count);
+                unknown
+                    .into_iter()
+                    .chain([SenderAction::NewProducer { at: now }, SenderAction::Next])
+                    .collect()
+            }
+            AppendAnswer::Closed { reason } => {
+                self.ended(count > 0, count, Refusal::Closed { reason })
+            }
+            AppendAnswer::OtherLife { life } => {
+                let actions = self.ended(count > 0, count, Refusal::OtherLife { life });
+                self.life = Some(life);
+                actions
+            }
+            AppendAnswer::Missing => {
+                let unknown = self.restart(count > 0, count);
+                unknown.into_iter().chain([SenderAction::Next]).collect()
+            }
+            // None of these answers an empty batch; ask again.
+            AppendAnswer::Duplicate { .. }
+            | AppendAnswer::Partial { .. }
+            | AppendAnswer::Gap { .. }
+            | AppendAnswer::Full { .. } => vec![SenderAction::Backoff],
+        }
+    }
+
+    fn reject(&self, event: &'static str) -> Rejection {
+        let state = match self.state {
+            State::Idle => "Idle",
+            State::Appending { .. } => "Appending",
+            State::Repeating { .. } => "Repeating",
+            State::Withdrawing { .. } => "Withdrawing",
+        };
+        Rejection { machine: "sender", state, event }
+    }
+}

@@ -1,0 +1,321 @@
+//! All that a store holds: records, sessions, snapshot bytes and the indexes over them.
+//!
+//! Pure like the rest of the protocol. The in-process transport keeps one behind a lock; the model check
+//! keeps one per explored state.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::Bytes;
+
+use super::record::{
+    AcquireAnswer, Answer, AppendAnswer, Effect, Env, OfferAnswer, OwnerAnswer, Phase, Record,
+    RecordLimits, Request, SnapshotKey,
+};
+use super::session::{OpenAnswer, SessionInfo, SessionSpec};
+use crate::id::{Activation, Epoch, HostId, Incarnation, Millis, Position, RoomId, Seq};
+
+/// One room that a host owns by the record, as the reconcile sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Owned {
+    /// The room.
+    pub room: RoomId,
+    /// The activation that holds it.
+    pub activation: Activation,
+    /// Under which epoch.
+    pub epoch: Epoch,
+    /// The last `seq`: an owner that has received less reads the log.
+    pub head: Seq,
+    /// The position of the last entry.
+    pub last: Position,
+}
+
+/// One room that needs somebody to look at it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unrest {
+    /// The room.
+    pub room: RoomId,
+    /// Where it stands.
+    pub phase: Phase,
+    /// Whether there is work; without, only a timer may be waiting.
+    pub backlog: bool,
+    /// The next timer of a parked room.
+    pub next_timer: Option<Millis>,
+    /// Hosts that would not adopt it.
+    pub declined: Vec<HostId>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Session {
+    number: u64,
+    expires: Millis,
+    spec: SessionSpec,
+}
+
+/// See the [module](self).
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Store {
+    now: Millis,
+    last_incarnation: u64,
+    records: BTreeMap<RoomId, Record>,
+    sessions: BTreeMap<HostId, Session>,
+    snapshots: BTreeMap<(RoomId, SnapshotKey), Bytes>,
+    owned: BTreeMap<Incarnation, BTreeSet<RoomId>>,
+    unrest: BTreeSet<RoomId>,
+    limits: RecordLimits,
+}
+
+impl Store {
+    /// An empty store with these bounds per record.
+    pub fn new(limits: RecordLimits) -> Self {
+        Self {
+            now: Millis(0),
+            last_incarnation: 0,
+            records: BTreeMap::new(),
+            sessions: BTreeMap::new(),
+            snapshots: BTreeMap::new(),
+            owned: BTreeMap::new(),
+            unrest: BTreeSet::new(),
+            limits,
+        }
+    }
+
+    /// Moves the store's clock; a step back is ignored.
+    pub fn advance(&mut self, now: Millis) {
+        self.now = self.now.max(now);
+    }
+
+    /// The store's clock.
+    pub fn now(&self) -> Millis {
+        self.now
+    }
+
+    /// A room's record, if it has one.
+    pub fn record(&self, room: &RoomId) -> Option<&Record> {
+        self.records.get(room)
+    }
+
+    /// Carries one request out, atomically.
+    pub fn step(
+        &mut self,
+        room: &RoomId,
+        request: Request,
+        floor: Epoch,
+    ) -> (Answer, Vec<Effect>) {
+        if !self.records.contains_key(room) {
+            match &request {
+                Request::Offer { create: true, .. } => {
+                    let epoch = Epoch(self.now.0.max(floor.0).max(1));
+                    self.records.insert(room.clone(), Record::born(epoch));
+                }
+                other => return (missing(other), Vec::new()),
+            }
+        } else if let Request::Offer { create: true, .. } = &request {
+            self.reborn(room, floor);
+        }
+        let Some(mut record) = self.records.remove(room) else {
+            return (missing(&request), Vec::new());
+        };
+        let before = record.owner.clone();
+        let (answer, effects) = {
+            let (sessions, now, snapshots) = (&self.sessions, self.now, &self.snapshots);
+            let session = |host: &HostId| live_session(sessions, now, host);
+            let env = Env {
+                now,
+                floor,
+                alive: &|i: &Incarnation| session(&i.host).as_ref() == Some(i),
+                session: &session,
+                has_snapshot: &|key| snapshots.contains_key(&(room.clone(), key.clone())),
+                limits: &self.limits,
+            };
+            record.apply(room, request, &env)
+        };
+        self.reindex(room, before.as_ref(), &record);
+        self.records.insert(room.clone(), record);
+        for effect in &effects {
+            if let Effect::DropSnapshot(key) = effect {
+                self.snapshots.remove(&(room.clone(), key.clone()));
+            }
+        }
+        (answer, effects)
+    }
+
+    /// A closed room that is offered again is born again, under a later epoch than its last.
+    fn reborn(&mut self, room: &RoomId, floor: Epoch) {
+        let Some(record) = self.records.get_mut(room) else { return };
+        if matches!(record.phase, Phase::Closed { .. }) {
+            let epoch = record.epoch.next().max(floor).max(Epoch(self.now.0));
+            let (last, letters) = (record.last, std::mem::take(&mut record.dead_letters));
+            *record = Record { last, dead_letters: letters, ..Record::born(epoch) };
+        }
+    }
+
+    fn reindex(&mut self, room: &RoomId, before: Option<&Activation>, record: &Record) {
+        if before != record.owner.as_ref() {
+            if let Some(old) = before
+                && let Some(rooms) = self.owned.get_mut(&old.by)
+            {
+                rooms.remove(room);
+                if rooms.is_empty() {
+                    self.owned.remove(&old.by);
+                }
+            }
+            if let Some(new) = &record.owner {
+                self.owned.entry(new.by.clone()).or_default().insert(room.clone());
+            }
+        }
+        if record.unrest() {
+            self.unrest.insert(room.clone());
+        } else {
+            self.unrest.remove(room);
+        }
+    }
+
+    /// The rooms that an incarnation owns by the record, with their heads.
+    pub fn owned(&self, by: &Incarnation) -> Vec<Owned> {
+        let rooms = self.owned.get(by).into_iter().flatten();
+        rooms
+            .filter_map(|room| {
+                let record = self.records.get(room)?;
+                Some(Owned {
+                    room: room.clone(),
+                    activation: record.owner.clone()?,
+                    epoch: record.epoch,
+                    head: record.seq,
+                    last: record.last,
+                })
+            })
+            .collect()
+    }
+
+    /// Up to `limit` rooms, after a given one, that nobody runs and that have work, an offer or a timer,
+    /// and rooms whose owner's session has ended.
+    pub fn unrest(&self, after: Option<&RoomId>, limit: usize) -> Vec<Unrest> {
+        let dead = self
+            .owned
+            .iter()
+            .filter(|(by, _)| live_session(&self.sessions, self.now, &by.host).as_ref() != Some(by))
+            .flat_map(|(_, rooms)| rooms);
+        let mut rooms: BTreeSet<&RoomId> = dead.collect();
+        rooms.extend(self.unrest.iter());
+        rooms
+            .into_iter()
+            .filter(|room| after.is_none_or(|after| *room > after))
+            .filter_map(|room| Some((room, self.records.get(room)?)))
+            .map(|(room, record)| Unrest {
+                room: room.clone(),
+                phase: record.phase.clone(),
+                backlog: record.backlog() || record.owner.is_some(),
+                next_timer: record.snapshot.as_ref().and_then(|s| s.next_timer),
+                declined: record.declined.iter().cloned().collect(),
+            })
+            .take(limit)
+            .collect()
+    }
+
+    /// Keeps snapshot bytes under a key of their own. A repeat keeps what is there.
+    pub fn put_snapshot(&mut self, room: &RoomId, key: SnapshotKey, bytes: Bytes) {
+        self.snapshots.entry((room.clone(), key)).or_insert(bytes);
+    }
+
+    /// Snapshot bytes by key.
+    pub fn snapshot(&self, room: &RoomId, key: &SnapshotKey) -> Option<Bytes> {
+        self.snapshots.get(&(room.clone(), key.clone())).cloned()
+    }
+
+    /// Forgets bytes that no pointer names and whose attempt cannot be committed any more.
+    pub fn drop_orphans(&mut self) {
+        let (records, sessions, now) = (&self.records, &self.sessions, self.now);
+        self.snapshots.retain(|(room, key), _| {
+            let named = records
+                .get(room)
+                .and_then(|r| r.snapshot.as_ref())
+                .is_some_and(|s| s.key == *key);
+            let pending = records.get(room).is_some_and(|r| r.owner.as_ref() == Some(&key.by));
+            named
+                || pending
+                || live_session(sessions, now, &key.by.by.host).as_ref() == Some(&key.by.by)
+        });
+    }
+
+    /// Opens a session for a host, under a new incarnation.
+    pub fn open_session(&mut self, host: &HostId, ttl_ms: u64, spec: SessionSpec) -> OpenAnswer {
+        if let Some(session) = self.sessions.get(host)
+            && session.expires > self.now
+        {
+            return OpenAnswer::Taken { until: session.expires };
+        }
+        self.last_incarnation = self.last_incarnation.saturating_add(1).max(self.now.0);
+        let number = self.last_incarnation;
+        let expires = Millis(self.now.0.saturating_add(ttl_ms));
+        self.sessions.insert(host.clone(), Session { number, expires, spec });
+        OpenAnswer::Opened(Incarnation { host: host.clone(), number })
+    }
+
+    /// Renews a session; `false` when it lapsed, which cannot be undone.
+    pub fn renew_session(&mut self, by: &Incarnation, ttl_ms: u64, spec: SessionSpec) -> bool {
+        let now = self.now;
+        match self.sessions.get_mut(&by.host) {
+            Some(session) if session.number == by.number && session.expires > now => {
+                session.expires = Millis(now.0.saturating_add(ttl_ms));
+                session.spec = spec;
+                true
+            }
+            Some(_) | None => false,
+        }
+    }
+
+    /// Ends a session at once.
+    pub fn close_session(&mut self, by: &Incarnation) {
+        if self.sessions.get(&by.host).is_some_and(|s| s.number == by.number) {
+            self.sessions.remove(&by.host);
+        }
+    }
+
+    /// All unlapsed sessions, by host.
+    pub fn sessions(&self) -> Vec<SessionInfo> {
+        self.sessions
+            .iter()
+            .filter(|(_, session)| session.expires > self.now)
+            .map(|(host, session)| SessionInfo {
+                incarnation: Incarnation { host: host.clone(), number: session.number },
+                spec: session.spec.clone(),
+            })
+            .collect()
+    }
+}
+
+fn live_session(
+    sessions: &BTreeMap<HostId, Session>,
+    now: Millis,
+    host: &HostId,
+) -> Option<Incarnation> {
+    let session = sessions.get(host).filter(|s| s.expires > now)?;
+    Some(Incarnation { host: host.clone(), number: session.number })
+}
+
+/// What a room without a record answers.
+fn missing(request: &Request) -> Answer {
+    match request {
+        Request::Append { .. } => Answer::Append(AppendAnswer::Missing),
+        Request::Acquire { .. } => Answer::Acquire(AcquireAnswer::Missing),
+        Request::Settle { .. }
+        | Request::Checkpoint { .. }
+        | Request::Ack { .. }
+        | Request::Park { .. }
+        | Request::Emit { .. }
+        | Request::CountFailure { .. }
+        | Request::GiveUp { .. } => Answer::Owner(OwnerAnswer::Fenced { epoch: Epoch(0) }),
+        Request::Offer { .. } | Request::Decline { .. } => Answer::Offer(OfferAnswer::Missing),
+        Request::ReadLog { .. } => Answer::Page(Err(Epoch(0))),
+        Request::Close { .. } => {
+            Answer::Close(super::record::CloseAnswer::Fenced { epoch: Epoch(0) })
+        }
+        Request::Read => Answer::View(None),
+        Request::ReadHistory { .. } => Answer::History {
+            first: crate::id::OutSeq(1),
+            events: Vec::new(),
+            life: crate::id::Life(0),
+        },
+        Request::ReadDeadLetters => Answer::DeadLetters(Vec::new()),
+    }
+}
