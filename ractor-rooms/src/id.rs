@@ -143,7 +143,10 @@ impl RoomId {
     /// # Errors
     /// [`IdErr`] when either is empty or too long.
     pub fn new(kind: impl Into<Arc<str>>, key: impl Into<Bytes>) -> Result<Self, IdErr> {
-        Ok(Self { kind: Kind::new(kind)?, key: RoomKey::new(key)? })
+        Ok(Self {
+            kind: Kind::new(kind)?,
+            key: RoomKey::new(key)?,
+        })
     }
 }
 
@@ -265,7 +268,10 @@ impl Position {
         if now.0 > self.ms {
             Self { ms: now.0, n: 0 }
         } else {
-            Self { ms: self.ms, n: self.n.saturating_add(1) }
+            Self {
+                ms: self.ms,
+                n: self.n.saturating_add(1),
+            }
         }
     }
 }

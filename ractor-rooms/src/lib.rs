@@ -1,5 +1,10 @@
 //! Room actors for `ractor` that can move between hosts.
 
+pub mod clock;
 pub mod delivery;
 pub mod id;
 pub mod protocol;
+pub mod transport;
+
+pub use delivery::Delivery;
+pub use transport::MemoryTransport;

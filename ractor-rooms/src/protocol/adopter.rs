@@ -161,12 +161,26 @@ impl Adopter {
                     activation: activation.clone(),
                     seen: seen.clone(),
                 };
-                let adopter = Self { activation, seen, state: AdopterState::Claiming };
-                (adopter, vec![AdopterAction::Arm(AdopterTimer::Claim), claim])
+                let adopter = Self {
+                    activation,
+                    seen,
+                    state: AdopterState::Claiming,
+                };
+                (
+                    adopter,
+                    vec![AdopterAction::Arm(AdopterTimer::Claim), claim],
+                )
             }
             Err(why) => {
                 let state = AdopterState::Declining { why: why.clone() };
-                (Self { activation, seen, state }, vec![AdopterAction::Decline { why }])
+                (
+                    Self {
+                        activation,
+                        seen,
+                        state,
+                    },
+                    vec![AdopterAction::Decline { why }],
+                )
             }
         }
     }
@@ -229,7 +243,9 @@ impl Adopter {
     fn claiming(&mut self, event: AdopterEvent) -> Result<Vec<AdopterAction>, Rejection> {
         match event {
             AdopterEvent::ClaimAnswered(AcquireAnswer::Acquired(acquired)) => {
-                self.state = AdopterState::Restoring { lease: acquired.lease.clone() };
+                self.state = AdopterState::Restoring {
+                    lease: acquired.lease.clone(),
+                };
                 Ok(vec![
                     AdopterAction::Arm(AdopterTimer::Restore),
                     AdopterAction::Restore(acquired),
@@ -298,7 +314,9 @@ impl Adopter {
     ) -> Result<Vec<AdopterAction>, Rejection> {
         match event {
             AdopterEvent::CaughtUp => {
-                self.state = AdopterState::Settling { lease: lease.clone() };
+                self.state = AdopterState::Settling {
+                    lease: lease.clone(),
+                };
                 Ok(vec![AdopterAction::Settle { lease }])
             }
             AdopterEvent::RestoreFailed(why) => Ok(self.give_back(lease, why)),
@@ -325,7 +343,9 @@ impl Adopter {
     ) -> Result<Vec<AdopterAction>, Rejection> {
         match event {
             AdopterEvent::SettleAnswered(OwnerAnswer::Done) => {
-                self.state = AdopterState::Live { lease: lease.clone() };
+                self.state = AdopterState::Live {
+                    lease: lease.clone(),
+                };
                 Ok(vec![AdopterAction::GoLive { lease }])
             }
             AdopterEvent::SettleAnswered(
@@ -413,8 +433,14 @@ impl Adopter {
     }
 
     fn give_back(&mut self, lease: Lease, why: DeclineReason) -> Vec<AdopterAction> {
-        self.state = AdopterState::GivingBack { lease: lease.clone(), why: why.clone() };
-        vec![AdopterAction::Discard, AdopterAction::GiveBack { lease, why }]
+        self.state = AdopterState::GivingBack {
+            lease: lease.clone(),
+            why: why.clone(),
+        };
+        vec![
+            AdopterAction::Discard,
+            AdopterAction::GiveBack { lease, why },
+        ]
     }
 
     fn lost(&mut self) -> Vec<AdopterAction> {
@@ -452,6 +478,10 @@ impl Adopter {
             AdopterEvent::Fired(_) => "Fired",
             AdopterEvent::Fenced => "Fenced",
         };
-        Rejection { machine: "adopter", state: self.state_name(), event }
+        Rejection {
+            machine: "adopter",
+            state: self.state_name(),
+            event,
+        }
     }
 }

@@ -68,7 +68,11 @@ impl Gate {
             },
             Self::Opening => match event {
                 GateEvent::RoomLive => Err(self.reject("RoomLive")),
-                GateEvent::Progress { in_flight, highest, received } => {
+                GateEvent::Progress {
+                    in_flight,
+                    highest,
+                    received,
+                } => {
                     if in_flight || highest > received {
                         return Ok(Vec::new());
                     }
@@ -97,6 +101,10 @@ impl Gate {
             Self::Opening => "Opening",
             Self::Mailbox => "Mailbox",
         };
-        Rejection { machine: "gate", state, event }
+        Rejection {
+            machine: "gate",
+            state,
+            event,
+        }
     }
 }

@@ -23,11 +23,19 @@ pub struct Sender {
 enum State {
     Idle,
     /// `count` messages are out; `doubtful` once an attempt had no answer.
-    Appending { count: u64, doubtful: bool },
+    Appending {
+        count: u64,
+        doubtful: bool,
+    },
     /// As before, but the attempt that was answered (or not) is to be repeated.
-    Repeating { count: u64, doubtful: bool },
+    Repeating {
+        count: u64,
+        doubtful: bool,
+    },
     /// `count` messages may or may not be in the log; none are left once that was reported.
-    Withdrawing { count: u64 },
+    Withdrawing {
+        count: u64,
+    },
 }
 
 /// What happened.
@@ -140,12 +148,21 @@ impl Default for Sender {
 impl Sender {
     /// A sender that has sent nothing.
     pub fn new() -> Self {
-        Self { epoch: 0, accepted: Number(0), highest: Seq(0), life: None, state: State::Idle }
+        Self {
+            epoch: 0,
+            accepted: Number(0),
+            highest: Seq(0),
+            life: None,
+            state: State::Idle,
+        }
     }
 
     /// A sender that continues a producer's numbers, which live in its room's snapshot.
     pub fn resuming(accepted: Number) -> Self {
-        Self { accepted, ..Self::new() }
+        Self {
+            accepted,
+            ..Self::new()
+        }
     }
 
     /// Whether an append is under way or its outcome unknown.
@@ -199,7 +216,12 @@ impl Sender {
     fn append(&mut self, count: u64, doubtful: bool) -> Vec<SenderAction> {
         self.state = State::Appending { count, doubtful };
         let (life, epoch, first) = (self.life, self.epoch, self.accepted.next());
-        vec![SenderAction::Append { life, epoch, first, count }]
+        vec![SenderAction::Append {
+            life,
+            epoch,
+            first,
+            count,
+        }]
     }
 
     fn withdraw(&self) -> SenderAction {
@@ -213,7 +235,10 @@ impl Sender {
     fn unanswered(&mut self) -> Result<Vec<SenderAction>, Rejection> {
         match self.state {
             State::Appending { count, .. } => {
-                self.state = State::Repeating { count, doubtful: true };
+                self.state = State::Repeating {
+                    count,
+                    doubtful: true,
+                };
                 Ok(vec![SenderAction::Backoff])
             }
             State::Withdrawing { .. } => Ok(vec![SenderAction::Backoff]),
@@ -223,14 +248,23 @@ impl Sender {
 
     fn expired(&mut self, expired: u64) -> Vec<SenderAction> {
         match self.state {
-            State::Idle | State::Repeating { doubtful: false, .. } => {
+            State::Idle
+            | State::Repeating {
+                doubtful: false, ..
+            } => {
                 self.state = State::Idle;
-                let refuse = SenderAction::Refuse { count: expired, why: Refusal::Expired };
+                let refuse = SenderAction::Refuse {
+                    count: expired,
+                    why: Refusal::Expired,
+                };
                 vec![refuse, SenderAction::Next]
             }
             // The answer of the attempt that is out decides.
             State::Appending { .. } => Vec::new(),
-            State::Repeating { count, doubtful: true } => {
+            State::Repeating {
+                count,
+                doubtful: true,
+            } => {
                 self.state = State::Withdrawing { count };
                 vec![self.withdraw()]
             }
@@ -254,7 +288,9 @@ impl Sender {
 
     fn answered(&mut self, answer: AppendAnswer) -> Result<Vec<SenderAction>, Rejection> {
         match self.state {
-            State::Appending { count, doubtful } => Ok(self.append_answered(count, doubtful, answer)),
+            State::Appending { count, doubtful } => {
+                Ok(self.append_answered(count, doubtful, answer))
+            }
             State::Withdrawing { count } => Ok(self.withdraw_answered(count, answer)),
             State::Idle | State::Repeating { .. } => Err(self.reject("Answered")),
         }
@@ -267,8 +303,18 @@ impl Sender {
         answer: AppendAnswer,
     ) -> Vec<SenderAction> {
         match answer {
-            AppendAnswer::Accepted { last, seq, life, standing }
-            | AppendAnswer::Duplicate { last, seq, life, standing } => {
+            AppendAnswer::Accepted {
+                last,
+                seq,
+                life,
+                standing,
+            }
+            | AppendAnswer::Duplicate {
+                last,
+                seq,
+                life,
+                standing,
+            } => {
                 self.life = Some(life);
                 let mut actions = self.accept_up_to(last, seq, count);
                 if standing == Standing::NeedsHost {
@@ -281,7 +327,10 @@ impl Sender {
                 let left = count.saturating_sub(last.0.saturating_sub(self.accepted.0));
                 let mut actions = self.accept_up_to(last, seq, count);
                 if left > 0 {
-                    self.state = State::Repeating { count: left, doubtful };
+                    self.state = State::Repeating {
+                        count: left,
+                        doubtful,
+                    };
                 }
                 actions.push(SenderAction::Next);
                 actions
@@ -315,7 +364,10 @@ impl Sender {
             }
             AppendAnswer::Missing => {
                 self.state = State::Repeating { count, doubtful };
-                vec![SenderAction::FindHost { create: true }, SenderAction::Backoff]
+                vec![
+                    SenderAction::FindHost { create: true },
+                    SenderAction::Backoff,
+                ]
             }
         }
     }
@@ -341,12 +393,21 @@ impl Sender {
         self.accepted = last;
         self.highest = self.highest.max(seq);
         self.state = State::Idle;
-        if accepted == 0 { Vec::new() } else { vec![SenderAction::Accept { count: accepted }] }
+        if accepted == 0 {
+            Vec::new()
+        } else {
+            vec![SenderAction::Accept { count: accepted }]
+        }
     }
 
     fn withdraw_answered(&mut self, count: u64, answer: AppendAnswer) -> Vec<SenderAction> {
         match answer {
-            AppendAnswer::Accepted { last, seq, life, standing } => {
+            AppendAnswer::Accepted {
+                last,
+                seq,
+                life,
+                standing,
+            } => {
                 self.life = Some(life);
                 self.epoch = self.epoch.saturating_add(1);
                 // What was not accepted never will be: its numbers are free again, and the driver looks
@@ -392,6 +453,10 @@ impl Sender {
             State::Repeating { .. } => "Repeating",
             State::Withdrawing { .. } => "Withdrawing",
         };
-        Rejection { machine: "sender", state, event }
+        Rejection {
+            machine: "sender",
+            state,
+            event,
+        }
     }
 }

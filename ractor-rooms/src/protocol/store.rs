@@ -95,12 +95,7 @@ impl Store {
     }
 
     /// Carries one request out, atomically.
-    pub fn step(
-        &mut self,
-        room: &RoomId,
-        request: Request,
-        floor: Epoch,
-    ) -> (Answer, Vec<Effect>) {
+    pub fn step(&mut self, room: &RoomId, request: Request, floor: Epoch) -> (Answer, Vec<Effect>) {
         if !self.records.contains_key(room) {
             match &request {
                 Request::Offer { create: true, .. } => {
@@ -141,11 +136,17 @@ impl Store {
 
     /// A closed room that is offered again is born again, under a later epoch than its last.
     fn reborn(&mut self, room: &RoomId, floor: Epoch) {
-        let Some(record) = self.records.get_mut(room) else { return };
+        let Some(record) = self.records.get_mut(room) else {
+            return;
+        };
         if matches!(record.phase, Phase::Closed { .. }) {
             let epoch = record.epoch.next().max(floor).max(Epoch(self.now.0));
             let (last, letters) = (record.last, std::mem::take(&mut record.dead_letters));
-            *record = Record { last, dead_letters: letters, ..Record::born(epoch) };
+            *record = Record {
+                last,
+                dead_letters: letters,
+                ..Record::born(epoch)
+            };
         }
     }
 
@@ -160,7 +161,10 @@ impl Store {
                 }
             }
             if let Some(new) = &record.owner {
-                self.owned.entry(new.by.clone()).or_default().insert(room.clone());
+                self.owned
+                    .entry(new.by.clone())
+                    .or_default()
+                    .insert(room.clone());
             }
         }
         if record.unrest() {
@@ -230,7 +234,9 @@ impl Store {
                 .get(room)
                 .and_then(|r| r.snapshot.as_ref())
                 .is_some_and(|s| s.key == *key);
-            let pending = records.get(room).is_some_and(|r| r.owner.as_ref() == Some(&key.by));
+            let pending = records
+                .get(room)
+                .is_some_and(|r| r.owner.as_ref() == Some(&key.by));
             named
                 || pending
                 || live_session(sessions, now, &key.by.by.host).as_ref() == Some(&key.by.by)
@@ -242,13 +248,25 @@ impl Store {
         if let Some(session) = self.sessions.get(host)
             && session.expires > self.now
         {
-            return OpenAnswer::Taken { until: session.expires };
+            return OpenAnswer::Taken {
+                until: session.expires,
+            };
         }
         self.last_incarnation = self.last_incarnation.saturating_add(1).max(self.now.0);
         let number = self.last_incarnation;
         let expires = Millis(self.now.0.saturating_add(ttl_ms));
-        self.sessions.insert(host.clone(), Session { number, expires, spec });
-        OpenAnswer::Opened(Incarnation { host: host.clone(), number })
+        self.sessions.insert(
+            host.clone(),
+            Session {
+                number,
+                expires,
+                spec,
+            },
+        );
+        OpenAnswer::Opened(Incarnation {
+            host: host.clone(),
+            number,
+        })
     }
 
     /// Renews a session; `false` when it lapsed, which cannot be undone.
@@ -266,7 +284,11 @@ impl Store {
 
     /// Ends a session at once.
     pub fn close_session(&mut self, by: &Incarnation) {
-        if self.sessions.get(&by.host).is_some_and(|s| s.number == by.number) {
+        if self
+            .sessions
+            .get(&by.host)
+            .is_some_and(|s| s.number == by.number)
+        {
             self.sessions.remove(&by.host);
         }
     }
@@ -277,7 +299,10 @@ impl Store {
             .iter()
             .filter(|(_, session)| session.expires > self.now)
             .map(|(host, session)| SessionInfo {
-                incarnation: Incarnation { host: host.clone(), number: session.number },
+                incarnation: Incarnation {
+                    host: host.clone(),
+                    number: session.number,
+                },
                 spec: session.spec.clone(),
             })
             .collect()
@@ -290,7 +315,10 @@ fn live_session(
     host: &HostId,
 ) -> Option<Incarnation> {
     let session = sessions.get(host).filter(|s| s.expires > now)?;
-    Some(Incarnation { host: host.clone(), number: session.number })
+    Some(Incarnation {
+        host: host.clone(),
+        number: session.number,
+    })
 }
 
 /// What a room without a record answers.

@@ -33,7 +33,9 @@ impl Record {
             return Err(AppendAnswer::OtherLife { life: self.life });
         }
         if let Phase::Closed { reason } = &self.phase {
-            return Err(AppendAnswer::Closed { reason: reason.clone() });
+            return Err(AppendAnswer::Closed {
+                reason: reason.clone(),
+            });
         }
         let known = self.producers.get(&append.producer);
         let (epoch, last) = known.map_or((0, Number(0)), |p| (p.epoch, p.last));
@@ -59,10 +61,16 @@ impl Record {
             });
         }
         if append.first <= last {
-            return Err(AppendAnswer::Partial { last, seq: self.seq });
+            return Err(AppendAnswer::Partial {
+                last,
+                seq: self.seq,
+            });
         }
         if append.first > last.next() {
-            return Err(AppendAnswer::Gap { last, seq: self.seq });
+            return Err(AppendAnswer::Gap {
+                last,
+                seq: self.seq,
+            });
         }
         let bytes: usize = append.batch.iter().map(Bytes::len).sum();
         if !self.has_space(bytes, self.is_own(room, &append.producer), env) {
@@ -73,9 +81,16 @@ impl Record {
 
     fn write(&mut self, append: Append, env: &Env<'_>) -> (AppendAnswer, Vec<Effect>) {
         let mut effects = Vec::new();
-        let last = self.producers.get(&append.producer).map_or(Number(0), |p| p.last);
+        let last = self
+            .producers
+            .get(&append.producer)
+            .map_or(Number(0), |p| p.last);
         let count = append.batch.len() as u64;
-        let used = if count == 0 { self.last } else { self.last.following(env.now) };
+        let used = if count == 0 {
+            self.last
+        } else {
+            self.last.following(env.now)
+        };
         if count > 0 {
             let entry = Entry {
                 position: used,
@@ -97,8 +112,14 @@ impl Record {
             self.log.push_back(entry);
         }
         let last = Number(last.0 + count);
-        self.producers
-            .insert(append.producer, ProducerEntry { epoch: append.epoch, last, used });
+        self.producers.insert(
+            append.producer,
+            ProducerEntry {
+                epoch: append.epoch,
+                last,
+                used,
+            },
+        );
         self.prune_producers(env);
         let answer = AppendAnswer::Accepted {
             last,
@@ -114,16 +135,23 @@ impl Record {
     pub(super) fn standing(&self, env: &Env<'_>) -> Standing {
         let tended = match (&self.owner, &self.phase) {
             (Some(owner), _) => (env.alive)(&owner.by),
-            (None, Phase::Offered { to, until }) => {
-                env.now < *until && (env.session)(to).is_some()
-            }
-            (None, Phase::Parked { why: super::ParkReason::Blocked { retry_after, .. } }) => {
+            (None, Phase::Offered { to, until }) => env.now < *until && (env.session)(to).is_some(),
+            (
+                None,
+                Phase::Parked {
+                    why: super::ParkReason::Blocked { retry_after, .. },
+                },
+            ) => {
                 // Asking again before it may be tried would only make noise; the sweep wakes it.
                 env.now < *retry_after
             }
             (None, Phase::Running | Phase::Parked { .. } | Phase::Closed { .. }) => false,
         };
-        if tended { Standing::Running } else { Standing::NeedsHost }
+        if tended {
+            Standing::Running
+        } else {
+            Standing::NeedsHost
+        }
     }
 
     /// Whether the room itself sends: its ticks and records, which have a reserve of their own.

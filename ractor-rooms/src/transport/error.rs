@@ -1,0 +1,34 @@
+//! Why a transport gave no answer.
+
+use std::time::Duration;
+
+use thiserror::Error;
+
+/// See the [module](self).
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum TransportErr {
+    /// There was no answer in time, or the connection broke: the request may have taken effect, or may
+    /// still.
+    #[error("the store did not answer within {waited:?}; the request may have taken effect")]
+    Unanswered {
+        /// How long was waited.
+        waited: Duration,
+    },
+    /// The request was never sent.
+    #[error("the store cannot be reached: {reason}")]
+    Unavailable {
+        /// What is known of the reason.
+        reason: String,
+    },
+}
+
+impl TransportErr {
+    /// Whether the request may have taken effect, or may still.
+    pub fn may_have_executed(&self) -> bool {
+        match self {
+            Self::Unanswered { .. } => true,
+            Self::Unavailable { .. } => false,
+        }
+    }
+}
