@@ -16,9 +16,7 @@ impl Clock {
     /// system's clock is not seen.
     #[expect(clippy::disallowed_methods, reason = "this is the file that may")]
     pub fn system() -> Self {
-        let wall = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .unwrap_or_default();
+        let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let start = Instant::now();
         Self(Arc::new(move || wall + start.elapsed()))
     }

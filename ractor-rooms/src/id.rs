@@ -143,10 +143,7 @@ impl RoomId {
     /// # Errors
     /// [`IdErr`] when either is empty or too long.
     pub fn new(kind: impl Into<Arc<str>>, key: impl Into<Bytes>) -> Result<Self, IdErr> {
-        Ok(Self {
-            kind: Kind::new(kind)?,
-            key: RoomKey::new(key)?,
-        })
+        Ok(Self { kind: Kind::new(kind)?, key: RoomKey::new(key)? })
     }
 }
 
@@ -268,10 +265,7 @@ impl Position {
         if now.0 > self.ms {
             Self { ms: now.0, n: 0 }
         } else {
-            Self {
-                ms: self.ms,
-                n: self.n.saturating_add(1),
-            }
+            Self { ms: self.ms, n: self.n.saturating_add(1) }
         }
     }
 }

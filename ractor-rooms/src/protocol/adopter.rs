@@ -157,30 +157,14 @@ impl Adopter {
     ) -> (Self, Vec<AdopterAction>) {
         match acceptable {
             Ok(()) => {
-                let claim = AdopterAction::Acquire {
-                    activation: activation.clone(),
-                    seen: seen.clone(),
-                };
-                let adopter = Self {
-                    activation,
-                    seen,
-                    state: AdopterState::Claiming,
-                };
-                (
-                    adopter,
-                    vec![AdopterAction::Arm(AdopterTimer::Claim), claim],
-                )
+                let claim =
+                    AdopterAction::Acquire { activation: activation.clone(), seen: seen.clone() };
+                let adopter = Self { activation, seen, state: AdopterState::Claiming };
+                (adopter, vec![AdopterAction::Arm(AdopterTimer::Claim), claim])
             }
             Err(why) => {
                 let state = AdopterState::Declining { why: why.clone() };
-                (
-                    Self {
-                        activation,
-                        seen,
-                        state,
-                    },
-                    vec![AdopterAction::Decline { why }],
-                )
+                (Self { activation, seen, state }, vec![AdopterAction::Decline { why }])
             }
         }
     }
@@ -243,9 +227,7 @@ impl Adopter {
     fn claiming(&mut self, event: AdopterEvent) -> Result<Vec<AdopterAction>, Rejection> {
         match event {
             AdopterEvent::ClaimAnswered(AcquireAnswer::Acquired(acquired)) => {
-                self.state = AdopterState::Restoring {
-                    lease: acquired.lease.clone(),
-                };
+                self.state = AdopterState::Restoring { lease: acquired.lease.clone() };
                 Ok(vec![
                     AdopterAction::Arm(AdopterTimer::Restore),
                     AdopterAction::Restore(acquired),
@@ -314,9 +296,7 @@ impl Adopter {
     ) -> Result<Vec<AdopterAction>, Rejection> {
         match event {
             AdopterEvent::CaughtUp => {
-                self.state = AdopterState::Settling {
-                    lease: lease.clone(),
-                };
+                self.state = AdopterState::Settling { lease: lease.clone() };
                 Ok(vec![AdopterAction::Settle { lease }])
             }
             AdopterEvent::RestoreFailed(why) => Ok(self.give_back(lease, why)),
@@ -343,9 +323,7 @@ impl Adopter {
     ) -> Result<Vec<AdopterAction>, Rejection> {
         match event {
             AdopterEvent::SettleAnswered(OwnerAnswer::Done) => {
-                self.state = AdopterState::Live {
-                    lease: lease.clone(),
-                };
+                self.state = AdopterState::Live { lease: lease.clone() };
                 Ok(vec![AdopterAction::GoLive { lease }])
             }
             AdopterEvent::SettleAnswered(
@@ -433,14 +411,8 @@ impl Adopter {
     }
 
     fn give_back(&mut self, lease: Lease, why: DeclineReason) -> Vec<AdopterAction> {
-        self.state = AdopterState::GivingBack {
-            lease: lease.clone(),
-            why: why.clone(),
-        };
-        vec![
-            AdopterAction::Discard,
-            AdopterAction::GiveBack { lease, why },
-        ]
+        self.state = AdopterState::GivingBack { lease: lease.clone(), why: why.clone() };
+        vec![AdopterAction::Discard, AdopterAction::GiveBack { lease, why }]
     }
 
     fn lost(&mut self) -> Vec<AdopterAction> {
@@ -478,10 +450,6 @@ impl Adopter {
             AdopterEvent::Fired(_) => "Fired",
             AdopterEvent::Fenced => "Fenced",
         };
-        Rejection {
-            machine: "adopter",
-            state: self.state_name(),
-            event,
-        }
+        Rejection { machine: "adopter", state: self.state_name(), event }
     }
 }

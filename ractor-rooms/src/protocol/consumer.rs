@@ -86,11 +86,7 @@ impl Consumer {
             None if self.pruned.is_some_and(|p| entry.producer.birth() <= p) => count,
             None => 0,
         };
-        if known >= count {
-            Intake::Known
-        } else {
-            Intake::Take { skip: known }
-        }
+        if known >= count { Intake::Known } else { Intake::Take { skip: known } }
     }
 
     /// The message at `index` of an entry was taken.
@@ -99,10 +95,7 @@ impl Consumer {
         let taken = self
             .received
             .entry(entry.producer.clone())
-            .or_insert(Taken {
-                last: Number(0),
-                used: Position::START,
-            });
+            .or_insert(Taken { last: Number(0), used: Position::START });
         taken.last = taken.last.max(number);
         taken.used = taken.used.max(entry.position);
         if self.received.len() > Self::MAX_PRODUCERS {
@@ -117,11 +110,7 @@ impl Consumer {
     }
 
     fn forget_oldest(&mut self) {
-        let oldest = self
-            .received
-            .iter()
-            .min_by_key(|(_, t)| t.used)
-            .map(|(p, _)| p.clone());
+        let oldest = self.received.iter().min_by_key(|(_, t)| t.used).map(|(p, _)| p.clone());
         if let Some(oldest) = oldest {
             self.pruned = self.pruned.max(Some(oldest.birth()));
             self.received.remove(&oldest);

@@ -68,11 +68,7 @@ impl Gate {
             },
             Self::Opening => match event {
                 GateEvent::RoomLive => Err(self.reject("RoomLive")),
-                GateEvent::Progress {
-                    in_flight,
-                    highest,
-                    received,
-                } => {
+                GateEvent::Progress { in_flight, highest, received } => {
                     if in_flight || highest > received {
                         return Ok(Vec::new());
                     }
@@ -101,10 +97,6 @@ impl Gate {
             Self::Opening => "Opening",
             Self::Mailbox => "Mailbox",
         };
-        Rejection {
-            machine: "gate",
-            state,
-            event,
-        }
+        Rejection { machine: "gate", state, event }
     }
 }

@@ -32,7 +32,5 @@ pub fn score(host: &HostId, room: &RoomId) -> u64 {
 
 /// The host that should run a room, out of those given; none when there are none.
 pub fn place<'a>(room: &RoomId, hosts: impl IntoIterator<Item = &'a HostId>) -> Option<&'a HostId> {
-    hosts
-        .into_iter()
-        .max_by_key(|host| (score(host, room), *host))
+    hosts.into_iter().max_by_key(|host| (score(host, room), *host))
 }

@@ -241,9 +241,7 @@ impl Record {
             owner: None,
             settled: false,
             parted: None,
-            phase: Phase::Parked {
-                why: ParkReason::New,
-            },
+            phase: Phase::Parked { why: ParkReason::New },
             seq: Seq(0),
             last: Position::START,
             log: VecDeque::new(),
@@ -262,10 +260,7 @@ impl Record {
 
     /// The lease that is in force.
     pub fn lease(&self) -> Option<Lease> {
-        self.owner.clone().map(|owner| Lease {
-            epoch: self.epoch,
-            owner,
-        })
+        self.owner.clone().map(|owner| Lease { epoch: self.epoch, owner })
     }
 
     /// The position up to which everything is inside the snapshot.
@@ -288,11 +283,7 @@ impl Record {
                 Phase::Running => false,
                 Phase::Offered { .. } => true,
                 Phase::Parked { .. } => {
-                    self.backlog()
-                        || self
-                            .snapshot
-                            .as_ref()
-                            .is_some_and(|s| s.next_timer.is_some())
+                    self.backlog() || self.snapshot.as_ref().is_some_and(|s| s.next_timer.is_some())
                 }
                 Phase::Closed { .. } => false,
             }

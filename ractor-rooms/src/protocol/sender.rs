@@ -148,21 +148,12 @@ impl Default for Sender {
 impl Sender {
     /// A sender that has sent nothing.
     pub fn new() -> Self {
-        Self {
-            epoch: 0,
-            accepted: Number(0),
-            highest: Seq(0),
-            life: None,
-            state: State::Idle,
-        }
+        Self { epoch: 0, accepted: Number(0), highest: Seq(0), life: None, state: State::Idle }
     }
 
     /// A sender that continues a producer's numbers, which live in its room's snapshot.
     pub fn resuming(accepted: Number) -> Self {
-        Self {
-            accepted,
-            ..Self::new()
-        }
+        Self { accepted, ..Self::new() }
     }
 
     /// Whether an append is under way or its outcome unknown.
@@ -216,12 +207,7 @@ impl Sender {
     fn append(&mut self, count: u64, doubtful: bool) -> Vec<SenderAction> {
         self.state = State::Appending { count, doubtful };
         let (life, epoch, first) = (self.life, self.epoch, self.accepted.next());
-        vec![SenderAction::Append {
-            life,
-            epoch,
-            first,
-            count,
-        }]
+        vec![SenderAction::Append { life, epoch, first, count }]
     }
 
     fn withdraw(&self) -> SenderAction {
@@ -235,10 +221,7 @@ impl Sender {
     fn unanswered(&mut self) -> Result<Vec<SenderAction>, Rejection> {
         match self.state {
             State::Appending { count, .. } => {
-                self.state = State::Repeating {
-                    count,
-                    doubtful: true,
-                };
+                self.state = State::Repeating { count, doubtful: true };
                 Ok(vec![SenderAction::Backoff])
             }
             State::Withdrawing { .. } => Ok(vec![SenderAction::Backoff]),
@@ -248,23 +231,14 @@ impl Sender {
 
     fn expired(&mut self, expired: u64) -> Vec<SenderAction> {
         match self.state {
-            State::Idle
-            | State::Repeating {
-                doubtful: false, ..
-            } => {
+            State::Idle | State::Repeating { doubtful: false, .. } => {
                 self.state = State::Idle;
-                let refuse = SenderAction::Refuse {
-                    count: expired,
-                    why: Refusal::Expired,
-                };
+                let refuse = SenderAction::Refuse { count: expired, why: Refusal::Expired };
                 vec![refuse, SenderAction::Next]
             }
             // The answer of the attempt that is out decides.
             State::Appending { .. } => Vec::new(),
-            State::Repeating {
-                count,
-                doubtful: true,
-            } => {
+            State::Repeating { count, doubtful: true } => {
                 self.state = State::Withdrawing { count };
                 vec![self.withdraw()]
             }
@@ -303,18 +277,8 @@ impl Sender {
         answer: AppendAnswer,
     ) -> Vec<SenderAction> {
         match answer {
-            AppendAnswer::Accepted {
-                last,
-                seq,
-                life,
-                standing,
-            }
-            | AppendAnswer::Duplicate {
-                last,
-                seq,
-                life,
-                standing,
-            } => {
+            AppendAnswer::Accepted { last, seq, life, standing }
+            | AppendAnswer::Duplicate { last, seq, life, standing } => {
                 self.life = Some(life);
                 let mut actions = self.accept_up_to(last, seq, count);
                 if standing == Standing::NeedsHost {
@@ -327,10 +291,7 @@ impl Sender {
                 let left = count.saturating_sub(last.0.saturating_sub(self.accepted.0));
                 let mut actions = self.accept_up_to(last, seq, count);
                 if left > 0 {
-                    self.state = State::Repeating {
-                        count: left,
-                        doubtful,
-                    };
+                    self.state = State::Repeating { count: left, doubtful };
                 }
                 actions.push(SenderAction::Next);
                 actions
@@ -364,10 +325,7 @@ impl Sender {
             }
             AppendAnswer::Missing => {
                 self.state = State::Repeating { count, doubtful };
-                vec![
-                    SenderAction::FindHost { create: true },
-                    SenderAction::Backoff,
-                ]
+                vec![SenderAction::FindHost { create: true }, SenderAction::Backoff]
             }
         }
     }
@@ -393,21 +351,12 @@ impl Sender {
         self.accepted = last;
         self.highest = self.highest.max(seq);
         self.state = State::Idle;
-        if accepted == 0 {
-            Vec::new()
-        } else {
-            vec![SenderAction::Accept { count: accepted }]
-        }
+        if accepted == 0 { Vec::new() } else { vec![SenderAction::Accept { count: accepted }] }
     }
 
     fn withdraw_answered(&mut self, count: u64, answer: AppendAnswer) -> Vec<SenderAction> {
         match answer {
-            AppendAnswer::Accepted {
-                last,
-                seq,
-                life,
-                standing,
-            } => {
+            AppendAnswer::Accepted { last, seq, life, standing } => {
                 self.life = Some(life);
                 self.epoch = self.epoch.saturating_add(1);
                 // What was not accepted never will be: its numbers are free again, and the driver looks
@@ -453,10 +402,6 @@ impl Sender {
             State::Repeating { .. } => "Repeating",
             State::Withdrawing { .. } => "Withdrawing",
         };
-        Rejection {
-            machine: "sender",
-            state,
-            event,
-        }
+        Rejection { machine: "sender", state, event }
     }
 }

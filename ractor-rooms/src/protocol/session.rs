@@ -68,11 +68,7 @@ pub struct SessionKeeper {
 impl SessionKeeper {
     /// A session whose opening was sent at `sent_at`.
     pub fn opened(ttl_ms: u64, sent_at: u64) -> Self {
-        Self {
-            ttl_ms,
-            proved_at: sent_at,
-            lapsed: false,
-        }
+        Self { ttl_ms, proved_at: sent_at, lapsed: false }
     }
 
     /// A heartbeat that was sent at `sent_at` was answered; `renewed` is what the store said.

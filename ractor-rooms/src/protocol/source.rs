@@ -207,16 +207,8 @@ pub enum SourceAction {
 impl Source {
     /// Starts to give up a room that `me` holds under `epoch`; the actions begin it.
     pub fn start(me: HostId, epoch: Epoch, goal: Goal) -> (Self, Vec<SourceAction>) {
-        let source = Self {
-            me,
-            epoch,
-            goal,
-            state: SourceState::Pending,
-        };
-        (
-            source,
-            vec![SourceAction::Arm(SourceTimer::Freeze), SourceAction::Freeze],
-        )
+        let source = Self { me, epoch, goal, state: SourceState::Pending };
+        (source, vec![SourceAction::Arm(SourceTimer::Freeze), SourceAction::Freeze])
     }
 
     /// Where it is.
@@ -393,9 +385,7 @@ impl Source {
             // Still ours: the park has not taken effect, but a copy of it may. Parking again with an
             // offer to this host makes the room safe from it, and this host acquires it anew.
             self.state = SourceState::Doubtful { to_self: true };
-            return vec![SourceAction::Park {
-                to: Some(self.me.clone()),
-            }];
+            return vec![SourceAction::Park { to: Some(self.me.clone()) }];
         }
         match &view.phase {
             Phase::Offered { to, .. } if *to == self.me => self.resume(None),
@@ -416,10 +406,7 @@ impl Source {
             Some(owner) => {
                 let same =
                     matches!(&self.state, SourceState::Relaying { epoch: e, .. } if *e == epoch);
-                self.state = SourceState::Relaying {
-                    by: owner.by.host.clone(),
-                    epoch,
-                };
+                self.state = SourceState::Relaying { by: owner.by.host.clone(), epoch };
                 // A deadline per adopter, not per look.
                 let arm = (!same).then_some(SourceAction::Arm(SourceTimer::Relay));
                 arm.into_iter().chain([SourceAction::Watch]).collect()
@@ -535,10 +522,7 @@ impl Source {
             SourceEvent::ReacquireRefused => {
                 // Somebody was faster. Whoever it was, the record tells.
                 self.state = SourceState::Offered;
-                Ok(vec![
-                    SourceAction::Arm(SourceTimer::Offer),
-                    SourceAction::Watch,
-                ])
+                Ok(vec![SourceAction::Arm(SourceTimer::Offer), SourceAction::Watch])
             }
             SourceEvent::Lost => Ok(self.gone()),
             SourceEvent::Fired(_) | SourceEvent::Saw(_) => Ok(Vec::new()),
@@ -590,10 +574,6 @@ impl Source {
             SourceEvent::Fired(_) => "Fired",
             SourceEvent::Lost => "Lost",
         };
-        Rejection {
-            machine: "source",
-            state: self.state_name(),
-            event,
-        }
+        Rejection { machine: "source", state: self.state_name(), event }
     }
 }

@@ -142,11 +142,7 @@ impl Store {
         if matches!(record.phase, Phase::Closed { .. }) {
             let epoch = record.epoch.next().max(floor).max(Epoch(self.now.0));
             let (last, letters) = (record.last, std::mem::take(&mut record.dead_letters));
-            *record = Record {
-                last,
-                dead_letters: letters,
-                ..Record::born(epoch)
-            };
+            *record = Record { last, dead_letters: letters, ..Record::born(epoch) };
         }
     }
 
@@ -161,10 +157,7 @@ impl Store {
                 }
             }
             if let Some(new) = &record.owner {
-                self.owned
-                    .entry(new.by.clone())
-                    .or_default()
-                    .insert(room.clone());
+                self.owned.entry(new.by.clone()).or_default().insert(room.clone());
             }
         }
         if record.unrest() {
@@ -230,13 +223,9 @@ impl Store {
     pub fn drop_orphans(&mut self) {
         let (records, sessions, now) = (&self.records, &self.sessions, self.now);
         self.snapshots.retain(|(room, key), _| {
-            let named = records
-                .get(room)
-                .and_then(|r| r.snapshot.as_ref())
-                .is_some_and(|s| s.key == *key);
-            let pending = records
-                .get(room)
-                .is_some_and(|r| r.owner.as_ref() == Some(&key.by));
+            let named =
+                records.get(room).and_then(|r| r.snapshot.as_ref()).is_some_and(|s| s.key == *key);
+            let pending = records.get(room).is_some_and(|r| r.owner.as_ref() == Some(&key.by));
             named
                 || pending
                 || live_session(sessions, now, &key.by.by.host).as_ref() == Some(&key.by.by)
@@ -248,25 +237,13 @@ impl Store {
         if let Some(session) = self.sessions.get(host)
             && session.expires > self.now
         {
-            return OpenAnswer::Taken {
-                until: session.expires,
-            };
+            return OpenAnswer::Taken { until: session.expires };
         }
         self.last_incarnation = self.last_incarnation.saturating_add(1).max(self.now.0);
         let number = self.last_incarnation;
         let expires = Millis(self.now.0.saturating_add(ttl_ms));
-        self.sessions.insert(
-            host.clone(),
-            Session {
-                number,
-                expires,
-                spec,
-            },
-        );
-        OpenAnswer::Opened(Incarnation {
-            host: host.clone(),
-            number,
-        })
+        self.sessions.insert(host.clone(), Session { number, expires, spec });
+        OpenAnswer::Opened(Incarnation { host: host.clone(), number })
     }
 
     /// Renews a session; `false` when it lapsed, which cannot be undone.
@@ -284,11 +261,7 @@ impl Store {
 
     /// Ends a session at once.
     pub fn close_session(&mut self, by: &Incarnation) {
-        if self
-            .sessions
-            .get(&by.host)
-            .is_some_and(|s| s.number == by.number)
-        {
+        if self.sessions.get(&by.host).is_some_and(|s| s.number == by.number) {
             self.sessions.remove(&by.host);
         }
     }
@@ -299,10 +272,7 @@ impl Store {
             .iter()
             .filter(|(_, session)| session.expires > self.now)
             .map(|(host, session)| SessionInfo {
-                incarnation: Incarnation {
-                    host: host.clone(),
-                    number: session.number,
-                },
+                incarnation: Incarnation { host: host.clone(), number: session.number },
                 spec: session.spec.clone(),
             })
             .collect()
@@ -315,10 +285,7 @@ fn live_session(
     host: &HostId,
 ) -> Option<Incarnation> {
     let session = sessions.get(host).filter(|s| s.expires > now)?;
-    Some(Incarnation {
-        host: host.clone(),
-        number: session.number,
-    })
+    Some(Incarnation { host: host.clone(), number: session.number })
 }
 
 /// What a room without a record answers.

@@ -100,9 +100,7 @@ impl MemoryTransport {
 impl State {
     fn push(&mut self, to: &Incarnation, push: Push) {
         let gone = match self.subscribers.get_mut(to) {
-            Some(subscriber) => subscriber
-                .try_send(push)
-                .is_err_and(|e| e.is_disconnected()),
+            Some(subscriber) => subscriber.try_send(push).is_err_and(|e| e.is_disconnected()),
             None => false,
         };
         if gone {
@@ -114,14 +112,7 @@ impl State {
         for effect in effects {
             match effect {
                 Effect::Push { to, epoch, entry } => {
-                    self.push(
-                        &to,
-                        Push::Entry {
-                            room: room.clone(),
-                            epoch,
-                            entry,
-                        },
-                    );
+                    self.push(&to, Push::Entry { room: room.clone(), epoch, entry });
                 }
                 Effect::Offered { to } => {
                     if let Some(to) = self.subscribers.keys().rfind(|i| i.host == to).cloned() {
@@ -129,23 +120,10 @@ impl State {
                     }
                 }
                 Effect::Moved { to, settled } => {
-                    self.push(
-                        &to,
-                        Push::Moved {
-                            room: room.clone(),
-                            settled,
-                        },
-                    );
+                    self.push(&to, Push::Moved { room: room.clone(), settled });
                 }
-                Effect::Events {
-                    life,
-                    first,
-                    events,
-                } => self.tell_watchers(room, || Push::Events {
-                    room: room.clone(),
-                    life,
-                    first,
-                    events: events.clone(),
+                Effect::Events { life, first, events } => self.tell_watchers(room, || {
+                    Push::Events { room: room.clone(), life, first, events: events.clone() }
                 }),
                 Effect::Closed { life, reason } => self.tell_watchers(room, || Push::Closed {
                     room: room.clone(),
@@ -215,18 +193,9 @@ impl Transport for MemoryTransport {
         let answer = state.store.open_session(host, millis(ttl), spec);
         if let OpenAnswer::Opened(_) = answer {
             // An incarnation that never ended its session is over now; so is what was kept for it.
-            let old: Vec<_> = state
-                .inboxes
-                .keys()
-                .filter(|i| i.host == *host)
-                .cloned()
-                .collect();
-            let subscribed: Vec<_> = state
-                .subscribers
-                .keys()
-                .filter(|i| i.host == *host)
-                .cloned()
-                .collect();
+            let old: Vec<_> = state.inboxes.keys().filter(|i| i.host == *host).cloned().collect();
+            let subscribed: Vec<_> =
+                state.subscribers.keys().filter(|i| i.host == *host).cloned().collect();
             for incarnation in old.iter().chain(&subscribed) {
                 state.forget(incarnation);
             }
@@ -275,10 +244,7 @@ impl Transport for MemoryTransport {
         }
         inbox.last += 1;
         let position = inbox.last;
-        inbox.letters.push_back(Letter {
-            position,
-            letter: letter.clone(),
-        });
+        inbox.letters.push_back(Letter { position, letter: letter.clone() });
         state.push(to, Push::Letter { position, letter });
         done(true)
     }
@@ -304,11 +270,7 @@ impl Transport for MemoryTransport {
     fn watch(&self, by: &Incarnation, room: &RoomId, on: bool) -> TransportFuture<'_, ()> {
         let mut state = self.lock();
         if on {
-            state
-                .watchers
-                .entry(room.clone())
-                .or_default()
-                .insert(by.clone());
+            state.watchers.entry(room.clone()).or_default().insert(by.clone());
         } else if let Some(watchers) = state.watchers.get_mut(room) {
             watchers.remove(by);
             if watchers.is_empty() {

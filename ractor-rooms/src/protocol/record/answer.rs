@@ -301,10 +301,9 @@ impl std::fmt::Display for DeclineReason {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::UnknownKind => f.write_str("it does not know the kind"),
-            Self::UnreadableVersion { found, supported } => write!(
-                f,
-                "the snapshot has schema version {found}; it reads up to {supported}"
-            ),
+            Self::UnreadableVersion { found, supported } => {
+                write!(f, "the snapshot has schema version {found}; it reads up to {supported}")
+            }
             Self::OverCapacity => f.write_str("it is at its capacity"),
             Self::Draining => f.write_str("it is draining"),
             Self::RestoreFailed { error } => write!(f, "it could not restore the room: {error}"),

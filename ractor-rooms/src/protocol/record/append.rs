@@ -33,20 +33,14 @@ impl Record {
             return Err(AppendAnswer::OtherLife { life: self.life });
         }
         if let Phase::Closed { reason } = &self.phase {
-            return Err(AppendAnswer::Closed {
-                reason: reason.clone(),
-            });
+            return Err(AppendAnswer::Closed { reason: reason.clone() });
         }
         let known = self.producers.get(&append.producer);
         let (epoch, last) = known.map_or((0, Number(0)), |p| (p.epoch, p.last));
         // A pruned producer's late copy must not pass for a new producer's first message.
         let pruned = known.is_none() && self.pruned.is_some_and(|p| append.producer.birth() <= p);
         if pruned || append.epoch < epoch {
-            return Err(AppendAnswer::Fenced {
-                epoch,
-                last: known.map(|p| p.last),
-                now: env.now,
-            });
+            return Err(AppendAnswer::Fenced { epoch, last: known.map(|p| p.last), now: env.now });
         }
         let count = append.batch.len() as u64;
         if count == 0 {
@@ -61,16 +55,10 @@ impl Record {
             });
         }
         if append.first <= last {
-            return Err(AppendAnswer::Partial {
-                last,
-                seq: self.seq,
-            });
+            return Err(AppendAnswer::Partial { last, seq: self.seq });
         }
         if append.first > last.next() {
-            return Err(AppendAnswer::Gap {
-                last,
-                seq: self.seq,
-            });
+            return Err(AppendAnswer::Gap { last, seq: self.seq });
         }
         let bytes: usize = append.batch.iter().map(Bytes::len).sum();
         if !self.has_space(bytes, self.is_own(room, &append.producer), env) {
@@ -81,16 +69,9 @@ impl Record {
 
     fn write(&mut self, append: Append, env: &Env<'_>) -> (AppendAnswer, Vec<Effect>) {
         let mut effects = Vec::new();
-        let last = self
-            .producers
-            .get(&append.producer)
-            .map_or(Number(0), |p| p.last);
+        let last = self.producers.get(&append.producer).map_or(Number(0), |p| p.last);
         let count = append.batch.len() as u64;
-        let used = if count == 0 {
-            self.last
-        } else {
-            self.last.following(env.now)
-        };
+        let used = if count == 0 { self.last } else { self.last.following(env.now) };
         if count > 0 {
             let entry = Entry {
                 position: used,
@@ -112,14 +93,7 @@ impl Record {
             self.log.push_back(entry);
         }
         let last = Number(last.0 + count);
-        self.producers.insert(
-            append.producer,
-            ProducerEntry {
-                epoch: append.epoch,
-                last,
-                used,
-            },
-        );
+        self.producers.insert(append.producer, ProducerEntry { epoch: append.epoch, last, used });
         self.prune_producers(env);
         let answer = AppendAnswer::Accepted {
             last,
@@ -136,22 +110,13 @@ impl Record {
         let tended = match (&self.owner, &self.phase) {
             (Some(owner), _) => (env.alive)(&owner.by),
             (None, Phase::Offered { to, until }) => env.now < *until && (env.session)(to).is_some(),
-            (
-                None,
-                Phase::Parked {
-                    why: super::ParkReason::Blocked { retry_after, .. },
-                },
-            ) => {
+            (None, Phase::Parked { why: super::ParkReason::Blocked { retry_after, .. } }) => {
                 // Asking again before it may be tried would only make noise; the sweep wakes it.
                 env.now < *retry_after
             }
             (None, Phase::Running | Phase::Parked { .. } | Phase::Closed { .. }) => false,
         };
-        if tended {
-            Standing::Running
-        } else {
-            Standing::NeedsHost
-        }
+        if tended { Standing::Running } else { Standing::NeedsHost }
     }
 
     /// Whether the room itself sends: its ticks and records, which have a reserve of their own.
@@ -184,11 +149,7 @@ impl Record {
 
     /// The first `seq` of what is above a position, for counting what is unhandled.
     pub(super) fn unhandled_after(&self, cursor: crate::id::Position) -> u64 {
-        self.log
-            .iter()
-            .filter(|e| e.position > cursor)
-            .map(|e| e.batch.len() as u64)
-            .sum()
+        self.log.iter().filter(|e| e.position > cursor).map(|e| e.batch.len() as u64).sum()
     }
 
     /// Removes entries up to a position.

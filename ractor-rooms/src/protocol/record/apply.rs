@@ -19,26 +19,13 @@ impl Record {
             (answer(outcome.0), outcome.1)
         }
         match request {
-            Request::Append {
-                life,
-                producer,
-                epoch,
-                first,
-                batch,
-            } => {
-                let append = Append {
-                    life,
-                    producer,
-                    epoch,
-                    first,
-                    batch,
-                };
+            Request::Append { life, producer, epoch, first, batch } => {
+                let append = Append { life, producer, epoch, first, batch };
                 wrap(self.append(room, append, env), Answer::Append)
             }
-            Request::Acquire { activation, seen } => (
-                Answer::Acquire(self.acquire(activation, &seen, env)),
-                Vec::new(),
-            ),
+            Request::Acquire { activation, seen } => {
+                (Answer::Acquire(self.acquire(activation, &seen, env)), Vec::new())
+            }
             Request::Settle { lease } => wrap(self.settle(&lease), Answer::Owner),
             Request::Checkpoint { lease, snapshot } => {
                 wrap(self.checkpoint(&lease, snapshot, env), Answer::Owner)
@@ -53,61 +40,33 @@ impl Record {
                 );
                 (Answer::Owner(answer), Vec::new())
             }
-            Request::Park {
-                lease,
-                snapshot,
-                offer,
-                why,
-                failed,
-            } => wrap(
-                self.park(&lease, snapshot, offer, why, failed, env),
-                Answer::Owner,
-            ),
-            Request::Offer {
-                to,
-                until,
-                create: _,
-            } => wrap(self.offer(to, until, env), Answer::Offer),
+            Request::Park { lease, snapshot, offer, why, failed } => {
+                wrap(self.park(&lease, snapshot, offer, why, failed, env), Answer::Owner)
+            }
+            Request::Offer { to, until, create: _ } => {
+                wrap(self.offer(to, until, env), Answer::Offer)
+            }
             Request::Decline { by, why } => wrap(self.decline(by, why, env), Answer::Offer),
-            Request::ReadLog {
-                lease,
-                after,
-                max_bytes,
-            } => (
-                Answer::Page(self.page(&lease, after, max_bytes)),
-                Vec::new(),
-            ),
-            Request::Emit {
-                lease,
-                first,
-                events,
-            } => wrap(self.emit(&lease, first, events, env), Answer::Owner),
-            Request::Close {
-                lease,
-                cursor,
-                reason,
-                forced,
-            } => wrap(
-                self.close(&lease, cursor, reason, forced, env),
-                Answer::Close,
-            ),
-            Request::CountFailure {
-                lease,
-                producer,
-                number,
-            } => (
-                Answer::Owner(self.count_failure(&lease, producer, number)),
-                Vec::new(),
-            ),
+            Request::ReadLog { lease, after, max_bytes } => {
+                (Answer::Page(self.page(&lease, after, max_bytes)), Vec::new())
+            }
+            Request::Emit { lease, first, events } => {
+                wrap(self.emit(&lease, first, events, env), Answer::Owner)
+            }
+            Request::Close { lease, cursor, reason, forced } => {
+                wrap(self.close(&lease, cursor, reason, forced, env), Answer::Close)
+            }
+            Request::CountFailure { lease, producer, number } => {
+                (Answer::Owner(self.count_failure(&lease, producer, number)), Vec::new())
+            }
             Request::GiveUp { lease, letter } => {
                 (Answer::Owner(self.give_up(&lease, letter, env)), Vec::new())
             }
             Request::Read => (Answer::View(Some(Box::new(self.view(env)))), Vec::new()),
             Request::ReadHistory { after } => (self.read_history(after), Vec::new()),
-            Request::ReadDeadLetters => (
-                Answer::DeadLetters(self.dead_letters.iter().cloned().collect()),
-                Vec::new(),
-            ),
+            Request::ReadDeadLetters => {
+                (Answer::DeadLetters(self.dead_letters.iter().cloned().collect()), Vec::new())
+            }
         }
     }
 
@@ -121,27 +80,19 @@ impl Record {
     }
 
     fn acquire(&mut self, activation: Activation, seen: &Seen, env: &Env<'_>) -> AcquireAnswer {
-        let now = Seen {
-            epoch: self.epoch,
-            owner: self.owner.clone(),
-        };
+        let now = Seen { epoch: self.epoch, owner: self.owner.clone() };
         if !(env.alive)(&activation.by) {
             // A lapsed host that kept acquiring its own rooms would make epochs run away.
             return AcquireAnswer::NoSession;
         }
         let repeated = self.owner.as_ref() == Some(&activation);
         if !repeated && (*seen != now || !self.may_acquire(&activation.by.host, env)) {
-            return AcquireAnswer::Refused {
-                seen: now,
-                phase: self.phase.clone(),
-            };
+            return AcquireAnswer::Refused { seen: now, phase: self.phase.clone() };
         }
         if let Some(snapshot) = &self.snapshot
             && !(env.has_snapshot)(&snapshot.key)
         {
-            return AcquireAnswer::SnapshotLost {
-                snapshot: Box::new(snapshot.clone()),
-            };
+            return AcquireAnswer::SnapshotLost { snapshot: Box::new(snapshot.clone()) };
         }
         let mut recovered = false;
         if !repeated {
@@ -155,10 +106,7 @@ impl Record {
             self.settled = false;
         }
         AcquireAnswer::Acquired(Box::new(Acquired {
-            lease: Lease {
-                epoch: self.epoch,
-                owner: activation,
-            },
+            lease: Lease { epoch: self.epoch, owner: activation },
             life: self.life,
             snapshot: self.snapshot.clone(),
             out_seq: self.out_seq,
@@ -172,16 +120,13 @@ impl Record {
     /// host or over.
     fn may_acquire(&self, host: &HostId, env: &Env<'_>) -> bool {
         match &self.phase {
-            Phase::Running => self
-                .owner
-                .as_ref()
-                .is_none_or(|owner| !(env.alive)(&owner.by)),
+            Phase::Running => self.owner.as_ref().is_none_or(|owner| !(env.alive)(&owner.by)),
             Phase::Offered { to, until } => {
                 to == host || env.now >= *until || (env.session)(to).is_none()
             }
-            Phase::Parked {
-                why: ParkReason::Blocked { retry_after, .. },
-            } => env.now >= *retry_after,
+            Phase::Parked { why: ParkReason::Blocked { retry_after, .. } } => {
+                env.now >= *retry_after
+            }
             Phase::Parked { .. } => true,
             Phase::Closed { .. } => false,
         }
@@ -200,13 +145,7 @@ impl Record {
     }
 
     fn tell_parted(&self, settled: Option<Epoch>) -> Vec<Effect> {
-        self.parted
-            .iter()
-            .map(|to| Effect::Moved {
-                to: to.clone(),
-                settled,
-            })
-            .collect()
+        self.parted.iter().map(|to| Effect::Moved { to: to.clone(), settled }).collect()
     }
 
     fn checkpoint(
@@ -227,11 +166,7 @@ impl Record {
     /// Points to a newer snapshot and trims what is inside it. A pointer that is not newer changes
     /// nothing: a late copy of an older checkpoint must not turn the room back.
     fn flip(&mut self, snapshot: SnapshotRef, env: &Env<'_>) -> Result<Vec<Effect>, OwnerAnswer> {
-        if self
-            .snapshot
-            .as_ref()
-            .is_some_and(|s| snapshot.number <= s.number)
-        {
+        if self.snapshot.as_ref().is_some_and(|s| snapshot.number <= s.number) {
             return Ok(Vec::new());
         }
         if !(env.has_snapshot)(&snapshot.key) {
@@ -242,10 +177,7 @@ impl Record {
         self.trim(cursor);
         self.crashes = 0;
         self.failing = None;
-        Ok(old
-            .map(|old| Effect::DropSnapshot(old.key))
-            .into_iter()
-            .collect())
+        Ok(old.map(|old| Effect::DropSnapshot(old.key)).into_iter().collect())
     }
 
     fn park(
@@ -295,10 +227,7 @@ impl Record {
         let why = if self.declined.len() >= env.limits.failed_adoptions {
             self.declined.clear();
             let retry_after = Millis(env.now.0.saturating_add(env.limits.blocked_ms));
-            ParkReason::Blocked {
-                retry_after,
-                why: reason,
-            }
+            ParkReason::Blocked { retry_after, why: reason }
         } else {
             otherwise
         };
@@ -307,30 +236,21 @@ impl Record {
 
     fn offer(&mut self, to: HostId, until: Millis, env: &Env<'_>) -> Outcome<OfferAnswer> {
         let free = match &self.phase {
-            Phase::Running => self
-                .owner
-                .as_ref()
-                .is_none_or(|owner| !(env.alive)(&owner.by)),
+            Phase::Running => self.owner.as_ref().is_none_or(|owner| !(env.alive)(&owner.by)),
             // An open offer to a living host is not overwritten, else two hosts that both look after a
             // room would take it from each other for ever. The same host is told again.
             Phase::Offered { to: old, until } => {
                 *old == to || env.now >= *until || (env.session)(old).is_none()
             }
-            Phase::Parked {
-                why: ParkReason::Blocked { retry_after, .. },
-            } => env.now >= *retry_after,
+            Phase::Parked { why: ParkReason::Blocked { retry_after, .. } } => {
+                env.now >= *retry_after
+            }
             Phase::Parked { .. } => true,
             Phase::Closed { .. } => false,
         };
         if !free {
             let phase = self.phase.clone();
-            return (
-                OfferAnswer::Refused {
-                    phase,
-                    life: self.life,
-                },
-                Vec::new(),
-            );
+            return (OfferAnswer::Refused { phase, life: self.life }, Vec::new());
         }
         if self.owner.take().is_some() {
             self.crashes = self.crashes.saturating_add(1);
@@ -346,23 +266,14 @@ impl Record {
             Phase::Offered { to, .. } if *to == by => {
                 let otherwise = ParkReason::Declined { why: why.clone() };
                 self.note_decline(by, why, otherwise, env);
-                (
-                    OfferAnswer::Done { life: self.life },
-                    self.tell_parted(None),
-                )
+                (OfferAnswer::Done { life: self.life }, self.tell_parted(None))
             }
             Phase::Running
             | Phase::Offered { .. }
             | Phase::Parked { .. }
             | Phase::Closed { .. } => {
                 let phase = self.phase.clone();
-                (
-                    OfferAnswer::Refused {
-                        phase,
-                        life: self.life,
-                    },
-                    Vec::new(),
-                )
+                (OfferAnswer::Refused { phase, life: self.life }, Vec::new())
             }
         }
     }
@@ -381,11 +292,7 @@ impl Record {
             bytes = bytes.saturating_add(entry.bytes());
             entries.push(entry.clone());
         }
-        Ok(Page {
-            entries,
-            more,
-            head: self.head(),
-        })
+        Ok(Page { entries, more, head: self.head() })
     }
 
     fn emit(
@@ -415,14 +322,7 @@ impl Record {
                 self.history.pop_front();
             }
         }
-        (
-            OwnerAnswer::Done,
-            vec![Effect::Events {
-                life: self.life,
-                first,
-                events: new,
-            }],
-        )
+        (OwnerAnswer::Done, vec![Effect::Events { life: self.life, first, events: new }])
     }
 
     fn close(
@@ -459,20 +359,10 @@ impl Record {
         self.log_bytes = 0;
         self.owner = None;
         self.settled = false;
-        self.phase = Phase::Closed {
-            reason: reason.clone(),
-        };
-        let mut effects = vec![Effect::Closed {
-            life: self.life,
-            reason,
-        }];
+        self.phase = Phase::Closed { reason: reason.clone() };
+        let mut effects = vec![Effect::Closed { life: self.life, reason }];
         effects.extend(self.snapshot.take().map(|s| Effect::DropSnapshot(s.key)));
-        (
-            CloseAnswer::Done {
-                dead_letters: count,
-            },
-            effects,
-        )
+        (CloseAnswer::Done { dead_letters: count }, effects)
     }
 
     fn count_failure(&mut self, lease: &Lease, producer: Producer, number: Number) -> OwnerAnswer {
@@ -515,21 +405,14 @@ impl Record {
         let first = OutSeq(oldest.max(after.0.saturating_add(1)));
         let skip = (first.0 - oldest) as usize;
         let events = self.history.iter().skip(skip).cloned().collect();
-        Answer::History {
-            first,
-            events,
-            life: self.life,
-        }
+        Answer::History { first, events, life: self.life }
     }
 
     fn view(&self, env: &Env<'_>) -> RecordView {
         let alive = |i: &Incarnation| (env.alive)(i);
         RecordView {
             life: self.life,
-            seen: Seen {
-                epoch: self.epoch,
-                owner: self.owner.clone(),
-            },
+            seen: Seen { epoch: self.epoch, owner: self.owner.clone() },
             owner_alive: self.owner.as_ref().is_some_and(|o| alive(&o.by)),
             settled: self.settled,
             phase: self.phase.clone(),

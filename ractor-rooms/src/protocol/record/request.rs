@@ -173,9 +173,6 @@ pub struct Env<'a> {
 
 impl std::fmt::Debug for Env<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Env")
-            .field("now", &self.now)
-            .field("floor", &self.floor)
-            .finish()
+        f.debug_struct("Env").field("now", &self.now).field("floor", &self.floor).finish()
     }
 }
