@@ -156,6 +156,14 @@ impl Sender {
         Self { accepted, ..Self::new() }
     }
 
+    /// A sender that takes a producer over from another activation: the first thing it does is a
+    /// withdrawal under `epoch`, which fences what the other may still have under way and tells the last
+    /// number.
+    pub fn taking_over(epoch: u64) -> Self {
+        let state = State::Withdrawing { count: 0 };
+        Self { epoch: epoch.saturating_sub(1), state, ..Self::new() }
+    }
+
     /// Whether an append is under way or its outcome unknown.
     pub fn in_flight(&self) -> bool {
         self.state != State::Idle
@@ -347,8 +355,10 @@ impl Sender {
     }
 
     fn accept_up_to(&mut self, last: Number, seq: Seq, count: u64) -> Vec<SenderAction> {
+        // Not `last` itself: a room that is replayed sends again what a former activation has sent, and
+        // the store may know numbers that this queue has yet to repeat.
         let accepted = last.0.saturating_sub(self.accepted.0).min(count);
-        self.accepted = last;
+        self.accepted = Number(self.accepted.0.saturating_add(accepted));
         self.highest = self.highest.max(seq);
         self.state = State::Idle;
         if accepted == 0 { Vec::new() } else { vec![SenderAction::Accept { count: accepted }] }
@@ -362,6 +372,7 @@ impl Sender {
                 // What was not accepted never will be: its numbers are free again, and the driver looks
                 // at the deadlines anew.
                 let mut actions = self.accept_up_to(last, seq, count);
+                self.accepted = last;
                 if !actions.is_empty() && standing == Standing::NeedsHost {
                     actions.push(SenderAction::FindHost { create: false });
                 }
