@@ -1,6 +1,7 @@
 //! Room actors for `ractor` that can move between hosts.
 
 pub mod clock;
+pub mod codec;
 pub mod delivery;
 pub mod id;
 pub mod protocol;
