@@ -60,27 +60,15 @@ where
     let limit = limit.min(MAX_BODY);
     let shared = Shared::new(usize::MAX, 0);
     let guarded = Guard::new(value, Bounds::new(&shared));
-    let mut out = Bounded {
-        bytes: Vec::new(),
-        over: 0,
-        limit,
-    };
-    bincode::serde::encode_into_writer(guarded, &mut out, CONFIG).map_err(|e| {
-        CodecErr::Encode {
-            why: encode_text(e),
-        }
-    })?;
+    let mut out = Bounded { bytes: Vec::new(), over: 0, limit };
+    bincode::serde::encode_into_writer(guarded, &mut out, CONFIG)
+        .map_err(|e| CodecErr::Encode { why: encode_text(e) })?;
     if out.over > 0 {
-        return Err(CodecErr::TooLarge {
-            size: out.over,
-            limit,
-        });
+        return Err(CodecErr::TooLarge { size: out.over, limit });
     }
     // Not before: what has bytes as well is rather too large.
     if shared.elements() > limit {
-        return Err(CodecErr::Encode {
-            why: bounds::too_many(shared.elements(), limit),
-        });
+        return Err(CodecErr::Encode { why: bounds::too_many(shared.elements(), limit) });
     }
     Ok(Bytes::from(out.bytes))
 }
@@ -105,9 +93,7 @@ where
     let shared = Shared::new(limit, found);
     let guarded = Guard::new(PhantomData::<T>, Bounds::new(&shared));
     let (value, expected) = bincode::serde::seed_decode_from_slice(guarded, bytes, CONFIG)
-        .map_err(|e| CodecErr::Decode {
-            why: decode_text(e),
-        })?;
+        .map_err(|e| CodecErr::Decode { why: decode_text(e) })?;
     if expected != found {
         return Err(CodecErr::TrailingBytes { expected, found });
     }
@@ -131,13 +117,7 @@ impl Bounded {
             return Ok(());
         }
         // Doubling as a vector does, but never beyond the limit.
-        let capacity = self
-            .bytes
-            .capacity()
-            .saturating_mul(2)
-            .max(128)
-            .min(self.limit)
-            .max(size);
+        let capacity = self.bytes.capacity().saturating_mul(2).max(128).min(self.limit).max(size);
         self.bytes
             .try_reserve_exact(capacity.saturating_sub(self.bytes.len()))
             .map_err(|_| EncodeError::Other("out of memory"))

@@ -29,12 +29,8 @@ fn why(error: &CodecErr) -> &str {
 #[test]
 fn what_fits_the_limit_exactly_can_be_loaded_again() {
     // One byte each on the wire, and up to sixteen in memory.
-    let narrow: (Vec<u128>, Vec<i64>, Vec<Option<u64>>, Vec<String>) = (
-        vec![1; 5000],
-        vec![-1; 5000],
-        vec![None; 5000],
-        vec![String::new(); 5000],
-    );
+    let narrow: (Vec<u128>, Vec<i64>, Vec<Option<u64>>, Vec<String>) =
+        (vec![1; 5000], vec![-1; 5000], vec![None; 5000], vec![String::new(); 5000]);
     let size = encode(&narrow, MIB).unwrap().len();
     assert_eq!(size, 20_012);
 
@@ -43,20 +39,8 @@ fn what_fits_the_limit_exactly_can_be_loaded_again() {
         decode::<(Vec<u128>, Vec<i64>, Vec<Option<u64>>, Vec<String>)>(&bytes, size).unwrap()
             == narrow
     );
-    assert_eq!(
-        encode(&narrow, size - 1),
-        Err(CodecErr::TooLarge {
-            size,
-            limit: size - 1
-        })
-    );
-    assert_eq!(
-        decode::<()>(&bytes, size - 1),
-        Err(CodecErr::TooLarge {
-            size,
-            limit: size - 1
-        })
-    );
+    assert_eq!(encode(&narrow, size - 1), Err(CodecErr::TooLarge { size, limit: size - 1 }));
+    assert_eq!(decode::<()>(&bytes, size - 1), Err(CodecErr::TooLarge { size, limit: size - 1 }));
 }
 
 #[test]
@@ -70,10 +54,7 @@ fn a_state_around_the_limit_is_refused_at_save_time_with_its_full_size() {
 
     for size in [limit + 1, 64 * MIB] {
         let over = vec!["x".repeat(size - 6)];
-        assert_eq!(
-            encode(&over, limit),
-            Err(CodecErr::TooLarge { size, limit })
-        );
+        assert_eq!(encode(&over, limit), Err(CodecErr::TooLarge { size, limit }));
     }
 }
 
@@ -81,13 +62,7 @@ fn a_state_around_the_limit_is_refused_at_save_time_with_its_full_size() {
 fn every_byte_must_belong_to_the_value() {
     let bytes = encode(&(7u8, 8u8), 10).unwrap();
     let error = decode::<u8>(&bytes, 10).unwrap_err();
-    assert_eq!(
-        error,
-        CodecErr::TrailingBytes {
-            expected: 1,
-            found: 2
-        }
-    );
+    assert_eq!(error, CodecErr::TrailingBytes { expected: 1, found: 2 });
     // An older reader of a newer schema: another host may read it.
     assert!(error.is_incompatible() && !error.is_damaged());
     assert_eq!(decode::<()>(&[], 0), Ok(()));
@@ -133,48 +108,22 @@ fn each_way_of_nesting_takes_as_many_levels_to_write_as_to_read() {
     }
     let none = || Newtype(None);
     let wrap: [fn(Newtype) -> All; 7] = [
-        |x| All {
-            variant: Variant::Newtype(x),
-            ..All::new()
-        },
-        |x| All {
-            variant: Variant::Tuple(1, x),
-            ..All::new()
-        },
-        |x| All {
-            variant: Variant::Struct { inner: x },
-            ..All::new()
-        },
-        |x| All {
-            tuple: (TupleStruct(Unit, x), 'ß'),
-            ..All::new()
-        },
-        |x| All {
-            seq: vec![[x]],
-            ..All::new()
-        },
-        |x| All {
-            map: BTreeMap::from([("ß".into(), x)]),
-            ..All::new()
-        },
+        |x| All { variant: Variant::Newtype(x), ..All::new() },
+        |x| All { variant: Variant::Tuple(1, x), ..All::new() },
+        |x| All { variant: Variant::Struct { inner: x }, ..All::new() },
+        |x| All { tuple: (TupleStruct(Unit, x), 'ß'), ..All::new() },
+        |x| All { seq: vec![[x]], ..All::new() },
+        |x| All { map: BTreeMap::from([("ß".into(), x)]), ..All::new() },
         |x| All {
             variant: Variant::Newtype(Newtype(None)),
-            ..All {
-                seq: vec![[x]],
-                ..All::new()
-            }
+            ..All { seq: vec![[x]], ..All::new() }
         },
     ];
     impl All {
         fn new() -> Self {
             let none = || Newtype(None);
             let tuple = (TupleStruct(Unit, none()), ' ');
-            Self {
-                variant: Variant::Unit,
-                tuple,
-                seq: vec![],
-                map: BTreeMap::new(),
-            }
+            Self { variant: Variant::Unit, tuple, seq: vec![], map: BTreeMap::new() }
         }
     }
     for wrap in wrap {
@@ -212,14 +161,7 @@ fn elements_without_bytes_are_bounded_alike_on_both_sides() {
 
 #[test]
 fn strings_and_bytes_arrive_however_they_are_asked_for() {
-    type Texts = (
-        String,
-        Box<str>,
-        Bytes,
-        Vec<u8>,
-        HashMap<String, char>,
-        Option<f64>,
-    );
+    type Texts = (String, Box<str>, Bytes, Vec<u8>, HashMap<String, char>, Option<f64>);
     let texts: Texts = (
         "grüße".into(),
         "日本".into(),
@@ -240,24 +182,8 @@ fn what_could_not_be_read_back_is_refused_when_written() {
         maybe: Option<u8>,
         after: u8,
     }
-    assert!(
-        encode(
-            &Skips {
-                maybe: Some(1),
-                after: 2
-            },
-            10
-        )
-        .is_ok()
-    );
-    let error = encode(
-        &Skips {
-            maybe: None,
-            after: 2,
-        },
-        10,
-    )
-    .unwrap_err();
+    assert!(encode(&Skips { maybe: Some(1), after: 2 }, 10).is_ok());
+    let error = encode(&Skips { maybe: None, after: 2 }, 10).unwrap_err();
     assert_eq!(
         why(&error),
         "field `maybe` is left out by skip_serializing_if; expected every field"
@@ -268,15 +194,7 @@ fn what_could_not_be_read_back_is_refused_when_written() {
         #[serde(flatten)]
         rest: BTreeMap<String, u8>,
     }
-    assert!(matches!(
-        encode(
-            &Flat {
-                rest: BTreeMap::new()
-            },
-            10
-        ),
-        Err(CodecErr::Encode { .. })
-    ));
+    assert!(matches!(encode(&Flat { rest: BTreeMap::new() }, 10), Err(CodecErr::Encode { .. })));
 }
 
 #[test]

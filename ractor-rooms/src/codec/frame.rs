@@ -77,69 +77,32 @@ impl Frame {
         check_start(&bytes)?;
         let size = bytes.len();
         let Some((header, body)) = bytes.split_first_chunk::<HEADER>() else {
-            return Err(CodecErr::CutShort {
-                expected: HEADER,
-                found: size,
-            });
+            return Err(CodecErr::CutShort { expected: HEADER, found: size });
         };
-        let [
-            _,
-            _,
-            _,
-            kind,
-            codec,
-            flags,
-            s0,
-            s1,
-            s2,
-            s3,
-            l0,
-            l1,
-            l2,
-            l3,
-            c0,
-            c1,
-            c2,
-            c3,
-        ] = *header;
+        let [_, _, _, kind, codec, flags, s0, s1, s2, s3, l0, l1, l2, l3, c0, c1, c2, c3] = *header;
         let schema = u32::from_be_bytes([s0, s1, s2, s3]);
         let length = u32::from_be_bytes([l0, l1, l2, l3]);
         let stated = u32::from_be_bytes([c0, c1, c2, c3]);
 
         let body_size = length as usize;
         if body_size > max_body {
-            return Err(CodecErr::TooLarge {
-                size: body_size,
-                limit: max_body,
-            });
+            return Err(CodecErr::TooLarge { size: body_size, limit: max_body });
         }
         let whole = HEADER.saturating_add(body_size);
         if size < whole {
-            return Err(CodecErr::CutShort {
-                expected: whole,
-                found: size,
-            });
+            return Err(CodecErr::CutShort { expected: whole, found: size });
         }
         if size > whole {
-            return Err(CodecErr::TooLong {
-                expected: whole,
-                found: size,
-            });
+            return Err(CodecErr::TooLong { expected: whole, found: size });
         }
         let computed = checksum(kind, codec, flags, schema, length, &[body]);
         if stated != computed {
-            return Err(CodecErr::Checksum {
-                expected: stated,
-                found: computed,
-            });
+            return Err(CodecErr::Checksum { expected: stated, found: computed });
         }
 
         match FrameKind::from_number(kind) {
             None => {
-                return Err(CodecErr::UnknownFrameKind {
-                    expected,
-                    found: kind,
-                });
+                return Err(CodecErr::UnknownFrameKind { expected, found: kind });
             }
             Some(found) if found != expected => {
                 return Err(CodecErr::OtherFrameKind { expected, found });
@@ -147,31 +110,18 @@ impl Frame {
             Some(_) => {}
         }
         if codec != CODEC {
-            return Err(CodecErr::UnknownCodec {
-                found: codec,
-                supported: CODEC,
-            });
+            return Err(CodecErr::UnknownCodec { found: codec, supported: CODEC });
         }
         if flags != NO_FLAGS {
-            return Err(CodecErr::UnknownFlags {
-                found: flags,
-                supported: NO_FLAGS,
-            });
+            return Err(CodecErr::UnknownFlags { found: flags, supported: NO_FLAGS });
         }
-        Ok(Self {
-            kind: expected,
-            schema,
-            body: bytes.slice(HEADER..),
-        })
+        Ok(Self { kind: expected, schema, body: bytes.slice(HEADER..) })
     }
 }
 
 /// The length of a body, if a frame can state it.
 pub(super) fn length(size: usize) -> Result<u32, CodecErr> {
-    u32::try_from(size).map_err(|_| CodecErr::TooLarge {
-        size,
-        limit: MAX_BODY,
-    })
+    u32::try_from(size).map_err(|_| CodecErr::TooLarge { size, limit: MAX_BODY })
 }
 
 /// A frame around a body that lies in parts, so that a large state is copied only once. `length` is that
@@ -192,16 +142,12 @@ fn check_start(bytes: &[u8]) -> Result<(), CodecErr> {
     if let Some(found) = bytes.first_chunk::<2>()
         && *found != MAGIC
     {
-        return Err(CodecErr::BadMagic {
-            expected: MAGIC,
-            found: *found,
-        });
+        return Err(CodecErr::BadMagic { expected: MAGIC, found: *found });
     }
     match bytes.get(2) {
-        Some(&found) if found != VERSION => Err(CodecErr::UnsupportedFrame {
-            found,
-            supported: VERSION,
-        }),
+        Some(&found) if found != VERSION => {
+            Err(CodecErr::UnsupportedFrame { found, supported: VERSION })
+        }
         _ => Ok(()),
     }
 }
@@ -211,14 +157,10 @@ fn header(kind: u8, codec: u8, flags: u8, schema: u32, length: u32, crc: u32) ->
     let [s0, s1, s2, s3] = schema.to_be_bytes();
     let [l0, l1, l2, l3] = length.to_be_bytes();
     let [c0, c1, c2, c3] = crc.to_be_bytes();
-    [
-        m0, m1, VERSION, kind, codec, flags, s0, s1, s2, s3, l0, l1, l2, l3, c0, c1, c2, c3,
-    ]
+    [m0, m1, VERSION, kind, codec, flags, s0, s1, s2, s3, l0, l1, l2, l3, c0, c1, c2, c3]
 }
 
 fn checksum(kind: u8, codec: u8, flags: u8, schema: u32, length: u32, parts: &[&[u8]]) -> u32 {
     let of_header = crc32c::crc32c(&header(kind, codec, flags, schema, length, 0));
-    parts
-        .iter()
-        .fold(of_header, |crc, part| crc32c::crc32c_append(crc, part))
+    parts.iter().fold(of_header, |crc, part| crc32c::crc32c_append(crc, part))
 }

@@ -3,12 +3,8 @@ use bytes::Bytes;
 use super::frame::{HEADER, length};
 use super::{CodecErr, Frame, FrameKind};
 
-const KINDS: [FrameKind; 4] = [
-    FrameKind::Message,
-    FrameKind::Snapshot,
-    FrameKind::Event,
-    FrameKind::Reply,
-];
+const KINDS: [FrameKind; 4] =
+    [FrameKind::Message, FrameKind::Snapshot, FrameKind::Event, FrameKind::Reply];
 
 fn frame(kind: FrameKind) -> Frame {
     Frame::new(kind, 0x0102_0304, Bytes::from_static(b"body")).unwrap()
@@ -59,10 +55,7 @@ fn a_flipped_bit_is_damage_wherever_it_is() {
         bytes[bit / 8] ^= 1 << (bit % 8);
         let error = decode(bytes).unwrap_err();
         match bit / 8 {
-            2 => assert!(matches!(
-                error,
-                CodecErr::UnsupportedFrame { supported: 1, .. }
-            )),
+            2 => assert!(matches!(error, CodecErr::UnsupportedFrame { supported: 1, .. })),
             10..14 => assert!(error.is_damaged() || matches!(error, CodecErr::TooLarge { .. })),
             _ => assert!(error.is_damaged(), "bit {bit}: {error}"),
         }
@@ -74,19 +67,10 @@ fn a_frame_cut_anywhere_or_followed_by_anything_is_damage() {
     let intact = frame(FrameKind::Event).encode();
     for found in 0..intact.len() {
         let expected = if found < HEADER { HEADER } else { intact.len() };
-        assert_eq!(
-            decode(intact.slice(..found)),
-            Err(CodecErr::CutShort { expected, found })
-        );
+        assert_eq!(decode(intact.slice(..found)), Err(CodecErr::CutShort { expected, found }));
     }
     let more = [&intact[..], b"x"].concat();
-    assert_eq!(
-        decode(more),
-        Err(CodecErr::TooLong {
-            expected: 22,
-            found: 23
-        })
-    );
+    assert_eq!(decode(more), Err(CodecErr::TooLong { expected: 22, found: 23 }));
 }
 
 #[test]
@@ -103,23 +87,10 @@ fn another_version_is_named_whatever_follows() {
     for found in (0..=255).filter(|v| *v != 1) {
         let mut bytes = frame(FrameKind::Event).encode().to_vec();
         bytes[2] = found;
-        for bytes in [
-            bytes.clone(),
-            bytes[..3].to_vec(),
-            forged(2, found).to_vec(),
-        ] {
+        for bytes in [bytes.clone(), bytes[..3].to_vec(), forged(2, found).to_vec()] {
             let error = decode(bytes).unwrap_err();
-            assert_eq!(
-                error,
-                CodecErr::UnsupportedFrame {
-                    found,
-                    supported: 1
-                }
-            );
-            assert_eq!(
-                (error.is_incompatible(), error.is_damaged()),
-                (found > 1, found < 1)
-            );
+            assert_eq!(error, CodecErr::UnsupportedFrame { found, supported: 1 });
+            assert_eq!((error.is_incompatible(), error.is_damaged()), (found > 1, found < 1));
         }
     }
 }
@@ -128,24 +99,9 @@ fn another_version_is_named_whatever_follows() {
 fn what_a_newer_writer_may_send_is_named_and_left_to_another_host() {
     let expected = FrameKind::Event;
     let cases = [
-        (
-            forged(3, 9),
-            CodecErr::UnknownFrameKind { expected, found: 9 },
-        ),
-        (
-            forged(4, 2),
-            CodecErr::UnknownCodec {
-                found: 2,
-                supported: 1,
-            },
-        ),
-        (
-            forged(5, 0x80),
-            CodecErr::UnknownFlags {
-                found: 0x80,
-                supported: 0,
-            },
-        ),
+        (forged(3, 9), CodecErr::UnknownFrameKind { expected, found: 9 }),
+        (forged(4, 2), CodecErr::UnknownCodec { found: 2, supported: 1 }),
+        (forged(5, 0x80), CodecErr::UnknownFlags { found: 0x80, supported: 0 }),
     ];
     for (bytes, expected) in cases {
         let error = decode(bytes).unwrap_err();
@@ -153,11 +109,7 @@ fn what_a_newer_writer_may_send_is_named_and_left_to_another_host() {
         assert!(error.is_incompatible() && !error.is_damaged());
     }
     assert_eq!(
-        CodecErr::UnknownFlags {
-            found: 0x80,
-            supported: 0
-        }
-        .to_string(),
+        CodecErr::UnknownFlags { found: 0x80, supported: 0 }.to_string(),
         "flags 0b10000000 are not known; expected none outside 0b00000000"
     );
 }
@@ -189,11 +141,5 @@ fn a_stated_length_over_the_limit_is_refused_before_it_is_believed() {
 fn a_body_that_a_frame_cannot_state_is_refused() {
     let size = 1 << 32;
     assert_eq!(length(size - 1), Ok(u32::MAX));
-    assert_eq!(
-        length(size),
-        Err(CodecErr::TooLarge {
-            size,
-            limit: size - 1
-        })
-    );
+    assert_eq!(length(size), Err(CodecErr::TooLarge { size, limit: size - 1 }));
 }

@@ -34,11 +34,7 @@ fn empty() -> Chat {
 }
 
 fn small() -> Chat {
-    let said = |by: &str, text: &str, at| Line::Said {
-        by: by.into(),
-        text: text.into(),
-        at,
-    };
+    let said = |by: &str, text: &str, at| Line::Said { by: by.into(), text: text.into(), at };
     Chat {
         topic: Some("rust".into()),
         lines: vec![
@@ -63,16 +59,8 @@ fn text() -> Chat {
         "e\u{301} ≠ é",
         "\u{0}\u{7f}\u{10ffff}",
     ];
-    let lines = texts.map(|t| Line::Said {
-        by: "Ζωή".into(),
-        text: t.into(),
-        at: 0,
-    });
-    Chat {
-        topic: Some("ﬁ ß İ".into()),
-        lines: lines.into(),
-        ..Chat::default()
-    }
+    let lines = texts.map(|t| Line::Said { by: "Ζωή".into(), text: t.into(), at: 0 });
+    Chat { topic: Some("ﬁ ß İ".into()), lines: lines.into(), ..Chat::default() }
 }
 
 /// Lines of the numbers of x → 6364136223846793005 x + 1442695040888963407 (mod 2^64), from 1, until
@@ -81,21 +69,12 @@ fn text() -> Chat {
 fn large() -> Chat {
     let (mut x, mut size, mut lines) = (1u64, 0, Vec::new());
     while size < 1 << 20 {
-        x = x
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
+        x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let text = x.to_string().repeat(1 + (x >> 59) as usize % 31);
         size += text.len();
-        lines.push(Line::Said {
-            by: format!("member{}", lines.len() % 97),
-            text,
-            at: x,
-        });
+        lines.push(Line::Said { by: format!("member{}", lines.len() % 97), text, at: x });
     }
-    Chat {
-        lines,
-        ..Chat::default()
-    }
+    Chat { lines, ..Chat::default() }
 }
 
 fn snapshot(state: &Chat) -> Snapshot {
@@ -104,16 +83,10 @@ fn snapshot(state: &Chat) -> Snapshot {
         schema: 7,
         life: Life(1_700_000_000_001),
         epoch: Epoch(1_700_000_000_042),
-        cut: Position {
-            ms: 1_700_000_000_777,
-            n: 3,
-        },
+        cut: Position { ms: 1_700_000_000_777, n: 3 },
         compression: Compression::None,
     };
-    Snapshot {
-        header,
-        body: body::encode(state, LIMIT).unwrap(),
-    }
+    Snapshot { header, body: body::encode(state, LIMIT).unwrap() }
 }
 
 fn open(bytes: Bytes) -> Result<(SnapshotHeader, Chat), CodecErr> {
@@ -144,12 +117,7 @@ fn to_hex(bytes: &[u8]) -> String {
 fn what_the_first_release_stored_opens_and_is_written_the_same() {
     for (name, bytes, state) in stored() {
         let written = snapshot(&state).encode(LIMIT).unwrap();
-        assert_eq!(
-            written,
-            bytes,
-            "{name}, as it is written now:\n{}",
-            to_hex(&written)
-        );
+        assert_eq!(written, bytes, "{name}, as it is written now:\n{}", to_hex(&written));
         assert_eq!(open(bytes), Ok((snapshot(&state).header, state)), "{name}");
     }
 }
@@ -172,10 +140,7 @@ fn no_flipped_bit_goes_unseen() {
     }
     let bytes = snapshot(&large()).encode(LIMIT).unwrap();
     let everywhere = (0..bytes.len() * 8).step_by(bytes.len() / 8 + 1);
-    for bit in everywhere
-        .chain(0..18 * 8)
-        .chain((0..8).map(|b| (bytes.len() - 1) * 8 + b))
-    {
+    for bit in everywhere.chain(0..18 * 8).chain((0..8).map(|b| (bytes.len() - 1) * 8 + b)) {
         flipped("large", &bytes, bit);
     }
 }
@@ -198,18 +163,12 @@ fn no_missing_end_goes_unseen() {
     for (name, bytes, _) in stored() {
         for found in 0..bytes.len() {
             let error = open(bytes.slice(..found)).expect_err(name);
-            assert!(
-                matches!(error, CodecErr::CutShort { found: f, .. } if f == found),
-                "{error}"
-            );
+            assert!(matches!(error, CodecErr::CutShort { found: f, .. } if f == found), "{error}");
         }
     }
     let bytes = snapshot(&large()).encode(LIMIT).unwrap();
     let (expected, found) = (bytes.len(), bytes.len() - 10);
-    assert_eq!(
-        open(bytes.slice(..found)),
-        Err(CodecErr::CutShort { expected, found })
-    );
+    assert_eq!(open(bytes.slice(..found)), Err(CodecErr::CutShort { expected, found }));
 }
 
 #[test]
@@ -218,10 +177,7 @@ fn an_unknown_version_is_named() {
         for found in (0..=255).filter(|v| *v != 1) {
             let mut copy = bytes.to_vec();
             copy[FRAME_VERSION] = found;
-            let expected = CodecErr::UnsupportedFrame {
-                found,
-                supported: 1,
-            };
+            let expected = CodecErr::UnsupportedFrame { found, supported: 1 };
             assert_eq!(open(copy.into()), Err(expected));
         }
     }

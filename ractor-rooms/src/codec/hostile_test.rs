@@ -18,10 +18,7 @@ enum Shape {
     Nothing,
     Text(String),
     Many(Vec<Self>),
-    Named {
-        by: BTreeMap<String, Self>,
-        maybe: Option<Box<Self>>,
-    },
+    Named { by: BTreeMap<String, Self>, maybe: Option<Box<Self>> },
     Numbers(u128, i64, f32, char, bool),
 }
 
@@ -29,13 +26,7 @@ fn shape() -> impl Strategy<Value = Shape> {
     let leaf = prop_oneof![
         Just(Shape::Nothing),
         ".*".prop_map(Shape::Text),
-        (
-            any::<u128>(),
-            any::<i64>(),
-            -1e9f32..1e9,
-            any::<char>(),
-            any::<bool>()
-        )
+        (any::<u128>(), any::<i64>(), -1e9f32..1e9, any::<char>(), any::<bool>())
             .prop_map(|(a, b, c, d, e)| Shape::Numbers(a, b, c, d, e)),
     ];
     leaf.prop_recursive(5, 60, 6, |inner| {

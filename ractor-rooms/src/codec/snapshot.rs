@@ -68,12 +68,7 @@ impl Snapshot {
             return Err(CodecErr::TooLarge { size, limit });
         }
         let length = frame::length(header.len().saturating_add(size))?;
-        Ok(frame::seal(
-            FrameKind::Snapshot,
-            self.header.schema,
-            length,
-            &[&header, &self.body],
-        ))
+        Ok(frame::seal(FrameKind::Snapshot, self.header.schema, length, &[&header, &self.body]))
     }
 
     /// Reads the snapshot of a room of the expected kind. Its state shares the memory of `bytes`.
@@ -100,15 +95,9 @@ impl Snapshot {
         }
         let state = body.slice_ref(rest.0);
         if state.len() > limit {
-            return Err(CodecErr::TooLarge {
-                size: state.len(),
-                limit,
-            });
+            return Err(CodecErr::TooLarge { size: state.len(), limit });
         }
-        Ok(Self {
-            header,
-            body: state,
-        })
+        Ok(Self { header, body: state })
     }
 }
 
@@ -133,19 +122,13 @@ impl SnapshotHeader {
     fn decode(mut fields: Fields<'_>, schema: u32) -> Result<Self, CodecErr> {
         let format = u16::from_be_bytes(fields.take("format")?);
         if format != FORMAT {
-            return Err(CodecErr::UnsupportedSnapshotFormat {
-                found: format,
-                supported: FORMAT,
-            });
+            return Err(CodecErr::UnsupportedSnapshotFormat { found: format, supported: FORMAT });
         }
         let [compression] = fields.take("compression")?;
         let compression = match compression {
             0 => Compression::None,
             found => {
-                return Err(CodecErr::UnknownCompression {
-                    found,
-                    supported: 0,
-                });
+                return Err(CodecErr::UnknownCompression { found, supported: 0 });
             }
         };
         let life = Life(u64::from_be_bytes(fields.take("life")?));
@@ -157,19 +140,9 @@ impl SnapshotHeader {
             .map_err(|e| bad(format!("expected a kind in UTF-8, found {e}")))?;
         let room_kind = Kind::new(kind).map_err(|e| bad(e.to_string()))?;
         if !fields.0.is_empty() {
-            return Err(bad(format!(
-                "expected it to end, found {} more bytes",
-                fields.0.len()
-            )));
+            return Err(bad(format!("expected it to end, found {} more bytes", fields.0.len())));
         }
-        Ok(Self {
-            room_kind,
-            schema,
-            life,
-            epoch,
-            cut: Position { ms, n },
-            compression,
-        })
+        Ok(Self { room_kind, schema, life, epoch, cut: Position { ms, n }, compression })
     }
 }
 
@@ -199,7 +172,5 @@ impl<'a> Fields<'a> {
 }
 
 fn missing(what: &str, expected: usize, found: usize) -> CodecErr {
-    bad(format!(
-        "expected {expected} bytes of {what}, found {found}"
-    ))
+    bad(format!("expected {expected} bytes of {what}, found {found}"))
 }

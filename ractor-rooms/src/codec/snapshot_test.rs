@@ -24,10 +24,7 @@ fn snapshot(body: impl Into<Bytes>) -> Snapshot {
         cut: Position { ms: 0x33, n: 0x44 },
         compression: Compression::None,
     };
-    Snapshot {
-        header,
-        body: body.into(),
-    }
+    Snapshot { header, body: body.into() }
 }
 
 fn decode(bytes: Bytes) -> Result<Snapshot, CodecErr> {
@@ -75,30 +72,15 @@ fn the_limit_is_for_the_state_alone_and_the_same_on_both_sides() {
     );
     // So far over that the frame is refused before its header is read: its size is all that is known.
     let error = Snapshot::decode(bytes.clone(), &kind(), 0).unwrap_err();
-    assert_eq!(
-        error,
-        CodecErr::TooLarge {
-            size: bytes.len() - 18,
-            limit: 0
-        }
-    );
+    assert_eq!(error, CodecErr::TooLarge { size: bytes.len() - 18, limit: 0 });
 }
 
 #[test]
 fn another_rooms_state_is_refused() {
     let expected = Kind::new("game").unwrap();
     let error = Snapshot::decode(snapshot("").encode(9).unwrap(), &expected, 9).unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "a snapshot of another room kind: expected game, found chat"
-    );
-    assert_eq!(
-        error,
-        CodecErr::OtherKind {
-            expected,
-            found: kind()
-        }
-    );
+    assert_eq!(error.to_string(), "a snapshot of another room kind: expected game, found chat");
+    assert_eq!(error, CodecErr::OtherKind { expected, found: kind() });
     assert!(!error.is_damaged() && !error.is_incompatible());
 }
 
@@ -107,26 +89,11 @@ fn a_newer_format_or_compression_is_named_and_left_to_another_host() {
     for found in [0u16, 2, 0x0101, u16::MAX] {
         let bytes = forged(|b| b[FORMAT..COMPRESSION].copy_from_slice(&found.to_be_bytes()));
         let error = decode(bytes).unwrap_err();
-        assert_eq!(
-            error,
-            CodecErr::UnsupportedSnapshotFormat {
-                found,
-                supported: 1
-            }
-        );
-        assert_eq!(
-            (error.is_incompatible(), error.is_damaged()),
-            (found > 1, found < 1)
-        );
+        assert_eq!(error, CodecErr::UnsupportedSnapshotFormat { found, supported: 1 });
+        assert_eq!((error.is_incompatible(), error.is_damaged()), (found > 1, found < 1));
     }
     let error = decode(forged(|b| b[COMPRESSION] = 1)).unwrap_err();
-    assert_eq!(
-        error,
-        CodecErr::UnknownCompression {
-            found: 1,
-            supported: 0
-        }
-    );
+    assert_eq!(error, CodecErr::UnknownCompression { found: 1, supported: 0 });
     assert!(error.is_incompatible());
 }
 
@@ -134,10 +101,7 @@ fn a_newer_format_or_compression_is_named_and_left_to_another_host() {
 fn a_header_that_contradicts_itself_is_damage() {
     type Change = fn(&mut Vec<u8>);
     let cases: [(Change, &str); 7] = [
-        (
-            |b| b.truncate(1),
-            "expected 2 bytes of header length, found 1",
-        ),
+        (|b| b.truncate(1), "expected 2 bytes of header length, found 1"),
         (|b| b[0] = 1, "expected 296 bytes of header, found 45"),
         (|b| b[1] = 10, "expected 8 bytes of life, found 7"),
         (|b| b[1] += 1, "expected it to end, found 1 more bytes"),
@@ -156,12 +120,7 @@ fn a_header_that_contradicts_itself_is_damage() {
     ];
     for (change, expected) in cases {
         let error = decode(forged(change)).unwrap_err();
-        assert_eq!(
-            error,
-            CodecErr::BadSnapshotHeader {
-                why: expected.to_owned()
-            }
-        );
+        assert_eq!(error, CodecErr::BadSnapshotHeader { why: expected.to_owned() });
         assert!(error.is_damaged());
     }
 }
@@ -170,8 +129,5 @@ fn a_header_that_contradicts_itself_is_damage() {
 fn another_frame_is_not_a_snapshot() {
     let bytes = seal(FrameKind::Message, 3, 0, &[]);
     let (expected, found) = (FrameKind::Snapshot, FrameKind::Message);
-    assert_eq!(
-        decode(bytes),
-        Err(CodecErr::OtherFrameKind { expected, found })
-    );
+    assert_eq!(decode(bytes), Err(CodecErr::OtherFrameKind { expected, found }));
 }

@@ -23,9 +23,7 @@ impl<'de, A: SeqAccess<'de>> SeqAccess<'de> for Guard<'_, A> {
     where
         S: DeserializeSeed<'de>,
     {
-        let element = self
-            .inner
-            .next_element_seed(Guard::new(seed, self.bounds))?;
+        let element = self.inner.next_element_seed(Guard::new(seed, self.bounds))?;
         if self.counted && element.is_some() {
             self.bounds.count(A::Error::custom)?;
         }
@@ -91,13 +89,11 @@ impl<'de, A: VariantAccess<'de>> VariantAccess<'de> for Guard<'_, A> {
     where
         S: DeserializeSeed<'de>,
     {
-        self.inner
-            .newtype_variant_seed(Guard::new(seed, self.bounds))
+        self.inner.newtype_variant_seed(Guard::new(seed, self.bounds))
     }
 
     fn tuple_variant<V: Visitor<'de>>(self, len: usize, visitor: V) -> Result<V::Value, A::Error> {
-        self.inner
-            .tuple_variant(len, Guard::new(visitor, self.bounds))
+        self.inner.tuple_variant(len, Guard::new(visitor, self.bounds))
     }
 
     fn struct_variant<V: Visitor<'de>>(
@@ -105,7 +101,6 @@ impl<'de, A: VariantAccess<'de>> VariantAccess<'de> for Guard<'_, A> {
         fields: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, A::Error> {
-        self.inner
-            .struct_variant(fields, Guard::new(visitor, self.bounds))
+        self.inner.struct_variant(fields, Guard::new(visitor, self.bounds))
     }
 }

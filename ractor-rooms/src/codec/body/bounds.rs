@@ -20,11 +20,7 @@ pub(super) struct Shared {
 
 impl Shared {
     pub(super) fn new(max_elements: usize, max_hint: usize) -> Self {
-        Self {
-            elements: Cell::new(0),
-            max_elements,
-            max_hint,
-        }
+        Self { elements: Cell::new(0), max_elements, max_hint }
     }
 
     pub(super) fn elements(&self) -> usize {
@@ -53,10 +49,7 @@ impl<'b> Bounds<'b> {
         if self.depth >= MAX_DEPTH {
             return Err(error(too_deep()));
         }
-        Ok(Self {
-            depth: self.depth + 1,
-            ..self
-        })
+        Ok(Self { depth: self.depth + 1, ..self })
     }
 
     /// Counts an element.
@@ -98,20 +91,12 @@ pub(super) struct Guard<'b, X> {
 
 impl<'b, X> Guard<'b, X> {
     pub(super) fn new(inner: X, bounds: Bounds<'b>) -> Self {
-        Self {
-            inner,
-            bounds,
-            counted: false,
-        }
+        Self { inner, bounds, counted: false }
     }
 
     /// Counts the elements: the length of a sequence or map is stated by the bytes, that of a tuple or
     /// struct by the type.
     pub(super) fn counted(inner: X, bounds: Bounds<'b>) -> Self {
-        Self {
-            inner,
-            bounds,
-            counted: true,
-        }
+        Self { inner, bounds, counted: true }
     }
 }

@@ -65,8 +65,7 @@ macro_rules! fields {
                 name: &'static str,
                 value: &T,
             ) -> Result<(), C::Error> {
-                self.inner
-                    .serialize_field(name, &Guard::new(value, self.bounds))
+                self.inner.serialize_field(name, &Guard::new(value, self.bounds))
             }
 
             // A field that is sometimes left out shifts all that follow: it could not be read back.

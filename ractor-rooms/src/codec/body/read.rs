@@ -39,14 +39,12 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Guard<'_, D> {
 
     #[inline]
     fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, D::Error> {
-        self.inner
-            .deserialize_seq(Guard::counted(visitor, self.bounds))
+        self.inner.deserialize_seq(Guard::counted(visitor, self.bounds))
     }
 
     #[inline]
     fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, D::Error> {
-        self.inner
-            .deserialize_map(Guard::counted(visitor, self.bounds))
+        self.inner.deserialize_map(Guard::counted(visitor, self.bounds))
     }
 
     #[inline]
@@ -55,8 +53,7 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Guard<'_, D> {
         name: &'static str,
         visitor: V,
     ) -> Result<V::Value, D::Error> {
-        self.inner
-            .deserialize_unit_struct(name, Guard::new(visitor, self.bounds))
+        self.inner.deserialize_unit_struct(name, Guard::new(visitor, self.bounds))
     }
 
     #[inline]
@@ -65,8 +62,7 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Guard<'_, D> {
         name: &'static str,
         visitor: V,
     ) -> Result<V::Value, D::Error> {
-        self.inner
-            .deserialize_newtype_struct(name, Guard::new(visitor, self.bounds))
+        self.inner.deserialize_newtype_struct(name, Guard::new(visitor, self.bounds))
     }
 
     #[inline]
@@ -75,8 +71,7 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Guard<'_, D> {
         len: usize,
         visitor: V,
     ) -> Result<V::Value, D::Error> {
-        self.inner
-            .deserialize_tuple(len, Guard::new(visitor, self.bounds))
+        self.inner.deserialize_tuple(len, Guard::new(visitor, self.bounds))
     }
 
     #[inline]
@@ -86,8 +81,7 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Guard<'_, D> {
         len: usize,
         visitor: V,
     ) -> Result<V::Value, D::Error> {
-        self.inner
-            .deserialize_tuple_struct(name, len, Guard::new(visitor, self.bounds))
+        self.inner.deserialize_tuple_struct(name, len, Guard::new(visitor, self.bounds))
     }
 
     #[inline]
@@ -97,8 +91,7 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Guard<'_, D> {
         fields: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, D::Error> {
-        self.inner
-            .deserialize_struct(name, fields, Guard::new(visitor, self.bounds))
+        self.inner.deserialize_struct(name, fields, Guard::new(visitor, self.bounds))
     }
 
     #[inline]
@@ -108,8 +101,7 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Guard<'_, D> {
         variants: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, D::Error> {
-        self.inner
-            .deserialize_enum(name, variants, Guard::new(visitor, self.bounds))
+        self.inner.deserialize_enum(name, variants, Guard::new(visitor, self.bounds))
     }
 
     fn is_human_readable(&self) -> bool {

@@ -57,21 +57,13 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for Guard<'_, V> {
     #[inline]
     fn visit_seq<A: SeqAccess<'de>>(self, inner: A) -> Result<V::Value, A::Error> {
         let bounds = self.bounds.deeper(A::Error::custom)?;
-        self.inner.visit_seq(Guard {
-            inner,
-            bounds,
-            counted: self.counted,
-        })
+        self.inner.visit_seq(Guard { inner, bounds, counted: self.counted })
     }
 
     #[inline]
     fn visit_map<A: MapAccess<'de>>(self, inner: A) -> Result<V::Value, A::Error> {
         let bounds = self.bounds.deeper(A::Error::custom)?;
-        self.inner.visit_map(Guard {
-            inner,
-            bounds,
-            counted: self.counted,
-        })
+        self.inner.visit_map(Guard { inner, bounds, counted: self.counted })
     }
 
     #[inline]

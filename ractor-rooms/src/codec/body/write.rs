@@ -78,8 +78,7 @@ impl<'b, S: Serializer> Serializer for Guard<'b, S> {
         value: &T,
     ) -> Result<S::Ok, S::Error> {
         let bounds = self.bounds.deeper(S::Error::custom)?;
-        self.inner
-            .serialize_newtype_struct(name, &Guard::new(value, bounds))
+        self.inner.serialize_newtype_struct(name, &Guard::new(value, bounds))
     }
 
     #[inline]
@@ -91,8 +90,7 @@ impl<'b, S: Serializer> Serializer for Guard<'b, S> {
         value: &T,
     ) -> Result<S::Ok, S::Error> {
         let bounds = self.bounds.deeper(S::Error::custom)?;
-        self.inner
-            .serialize_newtype_variant(name, index, variant, &Guard::new(value, bounds))
+        self.inner.serialize_newtype_variant(name, index, variant, &Guard::new(value, bounds))
     }
 
     #[inline]
@@ -120,10 +118,7 @@ impl<'b, S: Serializer> Serializer for Guard<'b, S> {
         len: usize,
     ) -> Result<Self::SerializeTupleStruct, S::Error> {
         let bounds = self.bounds.deeper(S::Error::custom)?;
-        Ok(Guard::new(
-            self.inner.serialize_tuple_struct(name, len)?,
-            bounds,
-        ))
+        Ok(Guard::new(self.inner.serialize_tuple_struct(name, len)?, bounds))
     }
 
     #[inline]
@@ -145,15 +140,8 @@ impl<'b, S: Serializer> Serializer for Guard<'b, S> {
         variant: &'static str,
         len: usize,
     ) -> Result<Self::SerializeTupleVariant, S::Error> {
-        let bounds = self
-            .bounds
-            .deeper(S::Error::custom)?
-            .deeper(S::Error::custom)?;
-        Ok(Guard::new(
-            self.inner
-                .serialize_tuple_variant(name, index, variant, len)?,
-            bounds,
-        ))
+        let bounds = self.bounds.deeper(S::Error::custom)?.deeper(S::Error::custom)?;
+        Ok(Guard::new(self.inner.serialize_tuple_variant(name, index, variant, len)?, bounds))
     }
 
     #[inline]
@@ -164,15 +152,8 @@ impl<'b, S: Serializer> Serializer for Guard<'b, S> {
         variant: &'static str,
         len: usize,
     ) -> Result<Self::SerializeStructVariant, S::Error> {
-        let bounds = self
-            .bounds
-            .deeper(S::Error::custom)?
-            .deeper(S::Error::custom)?;
-        Ok(Guard::new(
-            self.inner
-                .serialize_struct_variant(name, index, variant, len)?,
-            bounds,
-        ))
+        let bounds = self.bounds.deeper(S::Error::custom)?.deeper(S::Error::custom)?;
+        Ok(Guard::new(self.inner.serialize_struct_variant(name, index, variant, len)?, bounds))
     }
 
     fn collect_str<T: fmt::Display + ?Sized>(self, value: &T) -> Result<S::Ok, S::Error> {
