@@ -5,7 +5,11 @@ pub mod codec;
 pub mod delivery;
 pub mod id;
 pub mod protocol;
+#[cfg(feature = "runtime")]
+mod runtime;
 pub mod transport;
 
 pub use delivery::Delivery;
+#[cfg(feature = "runtime")]
+pub use runtime::*;
 pub use transport::MemoryTransport;

@@ -152,8 +152,20 @@ impl Sender {
     }
 
     /// A sender that continues a producer's numbers, which live in its room's snapshot.
-    pub fn resuming(accepted: Number) -> Self {
-        Self { accepted, ..Self::new() }
+    pub fn resuming(accepted: Number, life: Option<Life>) -> Self {
+        Self { accepted, life, ..Self::new() }
+    }
+
+    /// Takes back the numbers of messages that surely are not in the log; `false` when there may be
+    /// some that are.
+    pub fn release_unsent(&mut self) -> bool {
+        match self.state {
+            State::Idle | State::Repeating { doubtful: false, .. } => {
+                self.state = State::Idle;
+                true
+            }
+            State::Appending { .. } | State::Repeating { .. } | State::Withdrawing { .. } => false,
+        }
     }
 
     /// A sender that takes a producer over from another activation: the first thing it does is a
@@ -177,6 +189,11 @@ impl Sender {
             | State::Repeating { count, .. }
             | State::Withdrawing { count } => count,
         }
+    }
+
+    /// The last of its numbers that was accepted.
+    pub fn accepted(&self) -> Number {
+        self.accepted
     }
 
     /// The highest `seq` that any answer named.

@@ -1,0 +1,429 @@
+//! What all parts of a host share: its store, its clock, its tables and its tasks.
+
+use std::any::Any;
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use dashmap::DashMap;
+use parking_lot::{Mutex, RwLock};
+use ractor::ActorRef;
+use tokio::sync::{OnceCell, watch};
+
+use super::calls::CallTable;
+use super::config::HostConfig;
+use super::courier::Courier;
+use super::events::Watches;
+use super::reply::{Outcome, ReplyAddr, ReplySink};
+use super::runner_handle::Runner;
+use super::scope::Scope;
+use super::supervisor::RoomSupervisorMessage;
+use super::wire::{LetterBody, Payload, encode_letter, encode_payload};
+use crate::clock::Clock;
+use crate::id::{Epoch, HostId, Incarnation, Kind, Millis, Producer, RoomId};
+use crate::protocol::placement::place;
+use crate::protocol::record::{Answer, OfferAnswer, RecordView, Request, SnapshotKey};
+use crate::protocol::session::{HostState, SessionInfo};
+use crate::transport::{Transport, TransportErr};
+
+/// Told of what has no caller: a cast that failed, a room that was lost.
+pub(crate) type ErrorHook = Arc<dyn Fn(&RoomFault) + Send + Sync>;
+
+/// Something that went wrong and that no caller waits for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RoomFault {
+    /// A message that was `cast` was not accepted.
+    Undelivered {
+        /// The room it was for.
+        room: RoomId,
+        /// Why.
+        why: String,
+    },
+    /// The store lost messages that it had accepted from this host.
+    Lost {
+        /// The room they were for.
+        room: RoomId,
+        /// How many.
+        count: u64,
+    },
+    /// A handler failed and its room went back to a checkpoint.
+    HandlerFailed {
+        /// The room.
+        room: RoomId,
+        /// The error or the panic's text.
+        error: String,
+    },
+    /// A message was given up and is a dead letter now.
+    DeadLetter {
+        /// The room.
+        room: RoomId,
+        /// The last error.
+        error: String,
+    },
+    /// A room that this host ran was taken from it.
+    Fenced {
+        /// The room.
+        room: RoomId,
+    },
+    /// The host's session ended, and it started anew without its rooms.
+    SessionLapsed {
+        /// The host.
+        host: HostId,
+        /// How many rooms it dropped.
+        rooms: usize,
+    },
+    /// A room could not be started here.
+    StartFailed {
+        /// The room.
+        room: RoomId,
+        /// Why.
+        why: String,
+    },
+}
+
+/// Why no host was found for a room.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum FindErr {
+    UnknownKind,
+    NoneReady,
+    Store(TransportErr),
+}
+
+pub(crate) struct HostCore {
+    pub(crate) id: HostId,
+    pub(crate) transport: Arc<dyn Transport>,
+    pub(crate) config: HostConfig,
+    pub(crate) clock: Clock,
+    pub(crate) calls: Arc<CallTable>,
+    pub(crate) runners: DashMap<RoomId, Arc<dyn Runner>>,
+    pub(crate) watches: Watches,
+    pub(crate) supervisor: OnceCell<ActorRef<RoomSupervisorMessage>>,
+    /// The place of the last letter that was read.
+    pub(crate) inbox: Mutex<u64>,
+    incarnation: RwLock<Incarnation>,
+    couriers: DashMap<RoomId, Arc<Courier>>,
+    routes: DashMap<RoomId, Arc<dyn Any + Send + Sync>>,
+    sessions: RwLock<SessionCache>,
+    error_hook: Option<ErrorHook>,
+    stop: watch::Sender<bool>,
+    stopped: AtomicBool,
+    /// Tasks that must end before a graceful stop, such as answers on their way.
+    errands: Arc<AtomicU64>,
+}
+
+#[derive(Default)]
+struct SessionCache {
+    list: Arc<Vec<SessionInfo>>,
+    read_at: Option<Duration>,
+}
+
+impl HostCore {
+    pub(crate) fn new(
+        id: HostId,
+        incarnation: Incarnation,
+        transport: Arc<dyn Transport>,
+        config: HostConfig,
+        clock: Clock,
+        error_hook: Option<ErrorHook>,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            id,
+            transport,
+            config,
+            clock,
+            calls: Arc::default(),
+            runners: DashMap::new(),
+            watches: Watches::default(),
+            supervisor: OnceCell::new(),
+            inbox: Mutex::new(0),
+            incarnation: RwLock::new(incarnation),
+            couriers: DashMap::new(),
+            routes: DashMap::new(),
+            sessions: RwLock::default(),
+            error_hook,
+            stop: watch::Sender::new(false),
+            stopped: AtomicBool::new(false),
+            errands: Arc::default(),
+        })
+    }
+
+    pub(crate) fn incarnation(&self) -> Incarnation {
+        self.incarnation.read().clone()
+    }
+
+    pub(crate) fn set_incarnation(&self, incarnation: Incarnation) {
+        *self.incarnation.write() = incarnation;
+    }
+
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::Relaxed)
+    }
+
+    /// Ends every task of the host at its next await, and lets go of what it holds.
+    pub(crate) fn stop(&self) {
+        self.stopped.store(true, Ordering::SeqCst);
+        self.stop.send_replace(true);
+        self.couriers.clear();
+        self.routes.clear();
+        self.runners.clear();
+        self.watches.clear();
+    }
+
+    /// Runs a task until it ends or the host stops.
+    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        let mut stop = self.stop.subscribe();
+        tokio::spawn(async move {
+            tokio::select! {
+                biased;
+                _ = stop.wait_for(|stop| *stop) => {}
+                () = task => {}
+            }
+        });
+    }
+
+    /// Runs a task that a graceful stop waits for.
+    pub(crate) fn errand(&self, task: impl Future<Output = ()> + Send + 'static) {
+        struct Done(Arc<AtomicU64>);
+        impl Drop for Done {
+            fn drop(&mut self) {
+                self.0.fetch_sub(1, Ordering::SeqCst);
+            }
+        }
+        self.errands.fetch_add(1, Ordering::SeqCst);
+        let done = Done(self.errands.clone());
+        self.spawn(async move {
+            let _done = done;
+            task.await;
+        });
+    }
+
+    /// How many errands are under way.
+    pub(crate) fn errands(&self) -> u64 {
+        self.errands.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn report(&self, fault: RoomFault) {
+        tracing::warn!(host = %self.id, ?fault, "room fault");
+        if let Some(hook) = &self.error_hook {
+            hook(&fault);
+        }
+    }
+
+    /// Carries a request out, with a deadline.
+    pub(crate) async fn execute(
+        &self,
+        room: &RoomId,
+        request: Request,
+    ) -> Result<Answer, TransportErr> {
+        self.deadline(self.transport.execute(room, request, Epoch(0))).await
+    }
+
+    /// Waits for the store no longer than it may take.
+    pub(crate) async fn deadline<T>(
+        &self,
+        call: impl Future<Output = Result<T, TransportErr>>,
+    ) -> Result<T, TransportErr> {
+        let waited = self.config.store_timeout;
+        tokio::time::timeout(waited, call).await.unwrap_or(Err(TransportErr::Unanswered { waited }))
+    }
+
+    pub(crate) async fn view(
+        &self,
+        room: &RoomId,
+    ) -> Result<Option<Box<RecordView>>, TransportErr> {
+        match self.execute(room, Request::Read).await? {
+            Answer::View(view) => Ok(view),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    pub(crate) async fn snapshot(
+        &self,
+        room: &RoomId,
+        key: &SnapshotKey,
+    ) -> Result<Option<Bytes>, TransportErr> {
+        self.deadline(self.transport.get_snapshot(room, key)).await
+    }
+
+    /// The scope in which this host writes and reads messages.
+    pub(crate) fn scope(self: &Arc<Self>) -> Scope {
+        Scope {
+            calls: self.calls.clone(),
+            incarnation: self.incarnation(),
+            sink: Arc::new(HostSink(self.clone())),
+        }
+    }
+
+    /// This host's queue of messages to a room.
+    pub(crate) fn courier(self: &Arc<Self>, room: &RoomId) -> Arc<Courier> {
+        if let Some(courier) = self.couriers.get(room) {
+            return courier.clone();
+        }
+        self.couriers
+            .entry(room.clone())
+            .or_insert_with(|| {
+                Courier::of_host(self.clone(), room.clone(), Producer::Host(self.incarnation()))
+            })
+            .clone()
+    }
+
+    /// The typed route to a room, made once per host.
+    pub(crate) fn route<T: Any + Send + Sync>(
+        &self,
+        room: &RoomId,
+        make: impl FnOnce() -> Arc<T>,
+    ) -> Option<Arc<T>> {
+        if let Some(route) = self.routes.get(room) {
+            return route.clone().downcast().ok();
+        }
+        let entry = self.routes.entry(room.clone()).or_insert_with(|| make());
+        entry.clone().downcast().ok()
+    }
+
+    /// The sessions of the cluster, not older than `max_age`.
+    pub(crate) async fn sessions(
+        &self,
+        max_age: Duration,
+    ) -> Result<Arc<Vec<SessionInfo>>, TransportErr> {
+        {
+            let cache = self.sessions.read();
+            if let Some(read_at) = cache.read_at
+                && self.clock.elapsed_since(read_at) < max_age
+            {
+                return Ok(cache.list.clone());
+            }
+        }
+        let read_at = self.clock.mark();
+        let list = Arc::new(self.deadline(self.transport.sessions()).await?);
+        let mut cache = self.sessions.write();
+        cache.list = list.clone();
+        cache.read_at = Some(read_at);
+        Ok(list)
+    }
+
+    /// Offers a room that nobody runs to the host that placement names.
+    pub(crate) async fn find_host(&self, room: &RoomId, create: bool) -> Result<(), FindErr> {
+        // A host that just joined must be found at once, so the list is read anew when it has none.
+        let mut target = self.placement(room, &[], self.config.sweep_interval).await;
+        if target.is_err() {
+            target = self.placement(room, &[], Duration::ZERO).await;
+        }
+        let until = self.offer_deadline();
+        let request = Request::Offer { to: target?, until, create };
+        match self.execute(room, request).await.map_err(FindErr::Store)? {
+            Answer::Offer(OfferAnswer::Done { .. } | OfferAnswer::Refused { .. }) => Ok(()),
+            Answer::Offer(OfferAnswer::Missing) => Ok(()), // asked again with `create`
+            other => Err(FindErr::Store(unexpected(&other))),
+        }
+    }
+
+    /// When an offer that is made now ends.
+    pub(crate) fn offer_deadline(&self) -> Millis {
+        let timeout = u64::try_from(self.config.offer_timeout.as_millis()).unwrap_or(u64::MAX);
+        Millis(self.clock.now().0.saturating_add(timeout))
+    }
+
+    /// The host that should run a room.
+    pub(crate) async fn placement(
+        &self,
+        room: &RoomId,
+        declined: &[HostId],
+        max_age: Duration,
+    ) -> Result<HostId, FindErr> {
+        let sessions = self.sessions(max_age).await.map_err(FindErr::Store)?;
+        place_among(room, declined, &sessions)
+    }
+
+    /// Sends an outcome to whoever waits for it.
+    pub(crate) fn deliver(self: &Arc<Self>, addr: ReplyAddr, outcome: Outcome) {
+        match addr {
+            ReplyAddr::Host { incarnation, call } if incarnation.host == self.id => {
+                // Also for an earlier incarnation of this process, whose callers still wait here.
+                self.calls.complete(call, outcome);
+            }
+            ReplyAddr::Host { incarnation, call } => {
+                self.post(incarnation, LetterBody::Outcome { call, outcome });
+            }
+            ReplyAddr::Room { room, life: _, call } => {
+                match encode_payload(&Payload::Answer { call, outcome }, usize::MAX) {
+                    Ok(frame) => self.courier(&room).send_errand(frame),
+                    Err(error) => tracing::warn!(%error, %room, "an answer cannot be encoded"),
+                }
+            }
+        }
+    }
+
+    /// Puts a letter into a host's inbox, and keeps trying for as long as a caller may wait.
+    pub(crate) fn post(self: &Arc<Self>, to: Incarnation, letter: LetterBody) {
+        let bytes = match encode_letter(&letter) {
+            Ok(bytes) => bytes,
+            Err(error) => {
+                tracing::warn!(%error, "a letter cannot be encoded");
+                return;
+            }
+        };
+        let core = self.clone();
+        self.errand(async move {
+            let start = core.clock.mark();
+            loop {
+                match core.deadline(core.transport.post(&to, bytes.clone())).await {
+                    Ok(true) => return,
+                    Ok(false) => {
+                        tracing::debug!(%to, "the host that waited for a letter is gone");
+                        return;
+                    }
+                    Err(error) => {
+                        if core.clock.elapsed_since(start) > core.config.call_timeout {
+                            tracing::warn!(%to, %error, "a letter was not delivered");
+                            return;
+                        }
+                    }
+                }
+                tokio::time::sleep(core.config.retry_interval).await;
+            }
+        });
+    }
+}
+
+/// The placement rule: rendezvous over hosts that are ready, read the kind and have capacity left.
+pub(crate) fn place_among(
+    room: &RoomId,
+    declined: &[HostId],
+    sessions: &[SessionInfo],
+) -> Result<HostId, FindErr> {
+    let reads = |s: &&SessionInfo, kind: &Kind| s.spec.kinds.contains_key(kind);
+    if !sessions.iter().any(|s| reads(&s, &room.kind)) {
+        return Err(FindErr::UnknownKind);
+    }
+    let ready = sessions.iter().filter(|s| {
+        reads(s, &room.kind)
+            && s.spec.state == HostState::Ready
+            && s.spec.load < s.spec.capacity
+            && !declined.contains(&s.incarnation.host)
+    });
+    place(room, ready.map(|s| &s.incarnation.host)).cloned().ok_or(FindErr::NoneReady)
+}
+
+/// An answer of another kind than the request asks for.
+pub(crate) fn unexpected(answer: &Answer) -> TransportErr {
+    let reason = format!("the answer is of another kind than the request: {answer:?}");
+    TransportErr::Unavailable { reason }
+}
+
+/// Forwards answers at once.
+struct HostSink(Arc<HostCore>);
+
+impl ReplySink for HostSink {
+    fn reply(&self, addr: ReplyAddr, outcome: Outcome) {
+        self.0.deliver(addr, outcome);
+    }
+}
+
+impl std::fmt::Debug for HostCore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("HostCore").field("id", &self.id).finish_non_exhaustive()
+    }
+}

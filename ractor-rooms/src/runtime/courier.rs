@@ -1,0 +1,416 @@
+//! A courier: one producer's queue of messages to one room, and the task that brings them.
+//!
+//! The pure [`Sender`] decides; this file holds the messages, the lock and the clock.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+
+use super::core::{FindErr, HostCore, RoomFault, unexpected};
+use super::wire::Segment;
+use crate::id::{Incarnation, Life, Producer, RoomId, Seq};
+use crate::protocol::Sender;
+use crate::protocol::record::{Answer, AppendAnswer, Request};
+use crate::protocol::sender::{Refusal, SenderAction, SenderEvent};
+
+/// Messages in one append at most.
+const BATCH_MESSAGES: usize = 512;
+/// Bytes in one append, unless a single message has more.
+const BATCH_BYTES: usize = 256 << 10;
+
+/// Why a message was not accepted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Undelivered {
+    Expired,
+    Full,
+    Closed { reason: String },
+    OtherLife,
+    UnknownKind,
+    OutcomeUnknown,
+    HostStopped,
+}
+
+type Done = Box<dyn FnOnce(Result<(), Undelivered>) + Send>;
+
+/// One message on its way.
+pub(crate) struct Parcel {
+    pub(crate) frame: Bytes,
+    /// When it is given up; `None` for what a room sends, which is never given up.
+    pub(crate) deadline: Option<Duration>,
+    pub(crate) done: Option<Done>,
+}
+
+pub(crate) struct Courier {
+    core: Weak<HostCore>,
+    target: RoomId,
+    state: Mutex<State>,
+    /// Told when something was answered, so that a gate can open.
+    progress: OnceLock<Box<dyn Fn() + Send + Sync>>,
+}
+
+struct State {
+    producer: Producer,
+    sender: Sender,
+    queue: VecDeque<Parcel>,
+    bytes: usize,
+    pumping: bool,
+    full: bool,
+    withdrawing_since: Option<Duration>,
+}
+
+/// What the pump does next, decided under the lock.
+enum Todo {
+    Act(Vec<SenderAction>),
+    Pause,
+    Rest,
+}
+
+impl Courier {
+    pub(crate) fn of_host(core: Arc<HostCore>, target: RoomId, producer: Producer) -> Arc<Self> {
+        Self::with(&core, target, producer, Sender::new())
+    }
+
+    /// Goes on with what a room had still to deliver.
+    pub(crate) fn of_room(core: &Arc<HostCore>, target: RoomId, segment: Segment) -> Arc<Self> {
+        let sender = Sender::resuming(segment.accepted, segment.life);
+        let courier = Self::with(core, target, segment.producer, sender);
+        for frame in segment.pending {
+            courier.send_for_room(frame);
+        }
+        courier
+    }
+
+    /// The queue of a room's own appends: it first fences what another activation may have under way.
+    pub(crate) fn own(core: &Arc<HostCore>, room: RoomId, life: Life, epoch: u64) -> Arc<Self> {
+        let producer = Producer::Room(room.clone(), life);
+        Self::with(core, room, producer, Sender::taking_over(epoch))
+    }
+
+    fn with(core: &Arc<HostCore>, target: RoomId, producer: Producer, sender: Sender) -> Arc<Self> {
+        Arc::new(Self {
+            core: Arc::downgrade(core),
+            target,
+            state: Mutex::new(State {
+                producer,
+                sender,
+                queue: VecDeque::new(),
+                bytes: 0,
+                pumping: false,
+                full: false,
+                withdrawing_since: None,
+            }),
+            progress: OnceLock::new(),
+        })
+    }
+
+    /// Sets who is told of progress; once.
+    pub(crate) fn on_progress(&self, told: impl Fn() + Send + Sync + 'static) {
+        let _ = self.progress.set(Box::new(told)); // the first stays
+    }
+
+    /// Whether anything is under way or waits.
+    pub(crate) fn is_busy(&self) -> bool {
+        let state = self.state.lock();
+        state.sender.in_flight() || !state.queue.is_empty()
+    }
+
+    /// Whether nothing is under way, and the highest `seq` that an answer named.
+    pub(crate) fn standing(&self) -> (bool, Seq) {
+        let state = self.state.lock();
+        (state.sender.in_flight() || !state.queue.is_empty(), state.sender.highest())
+    }
+
+    /// Queues a message.
+    ///
+    /// # Errors
+    /// The parcel, when too much waits already.
+    pub(crate) fn send(self: &Arc<Self>, parcel: Parcel) -> Result<(), Parcel> {
+        let Some(core) = self.core.upgrade() else { return Err(parcel) };
+        let start = {
+            let mut state = self.state.lock();
+            let limits = &core.config;
+            let full = state.queue.len() >= limits.max_outbound_messages
+                || state.bytes.saturating_add(parcel.frame.len()) > limits.max_outbound_bytes;
+            if full && parcel.deadline.is_some() {
+                return Err(parcel);
+            }
+            state.bytes = state.bytes.saturating_add(parcel.frame.len());
+            state.queue.push_back(parcel);
+            !std::mem::replace(&mut state.pumping, true)
+        };
+        if start {
+            let courier = self.clone();
+            core.errand(async move { courier.pump().await });
+        }
+        Ok(())
+    }
+
+    /// Queues a message of a room. It is never given up, so it has no deadline; a room is bounded by
+    /// what its own log may hold.
+    pub(crate) fn send_for_room(self: &Arc<Self>, frame: Bytes) {
+        let _ = self.send(Parcel { frame, deadline: None, done: None }); // fails only without a host
+    }
+
+    /// Queues a message that nobody waits for, with the deadline of a call.
+    pub(crate) fn send_errand(self: &Arc<Self>, frame: Bytes) {
+        let Some(core) = self.core.upgrade() else { return };
+        let deadline = Some(core.clock.mark() + core.config.call_timeout);
+        if self.send(Parcel { frame, deadline, done: None }).is_err() {
+            let (room, why) = (self.target.clone(), "too many messages wait".to_owned());
+            core.report(RoomFault::Undelivered { room, why });
+        }
+    }
+
+    /// What has not been accepted, for a snapshot.
+    pub(crate) fn segment(&self) -> Segment {
+        let state = self.state.lock();
+        Segment {
+            producer: state.producer.clone(),
+            life: state.sender.life(),
+            accepted: state.sender.accepted(),
+            pending: state.queue.iter().map(|p| p.frame.clone()).collect(),
+        }
+    }
+
+    /// Forgets what waits, because the room that sends it is not here any more.
+    pub(crate) fn abandon(&self) {
+        let mut state = self.state.lock();
+        state.queue.clear();
+        state.bytes = 0;
+        state.sender = Sender::new();
+    }
+
+    async fn pump(self: Arc<Self>) {
+        let Some(core) = self.core.upgrade() else { return };
+        loop {
+            match self.decide(&core) {
+                Todo::Rest => return,
+                Todo::Pause => tokio::time::sleep(core.config.retry_interval).await,
+                Todo::Act(actions) => {
+                    let mut pause = false;
+                    let mut work: VecDeque<SenderAction> = actions.into();
+                    while let Some(action) = work.pop_front() {
+                        match self.act(&core, action).await {
+                            Step::Event(event) => work.extend(self.step(event)),
+                            Step::Pause => pause = true,
+                            Step::Nothing => {}
+                        }
+                    }
+                    if let Some(told) = self.progress.get() {
+                        told();
+                    }
+                    if pause {
+                        tokio::time::sleep(core.config.retry_interval).await;
+                    }
+                }
+            }
+        }
+    }
+
+    fn decide(&self, core: &HostCore) -> Todo {
+        let now = core.clock.mark();
+        let mut guard = self.state.lock();
+        let state = &mut *guard;
+        let expired = state
+            .queue
+            .iter()
+            .take_while(|p| p.deadline.is_some_and(|deadline| now >= deadline))
+            .count() as u64;
+        let mut actions = Vec::new();
+        if expired > 0 {
+            actions =
+                state.sender.step(SenderEvent::Expired { count: expired }).unwrap_or_default();
+        }
+        if let Some(since) = state.withdrawing_since
+            && now.saturating_sub(since) > core.config.send_timeout
+        {
+            actions = state.sender.step(SenderEvent::GiveUp).unwrap_or_default();
+            state.withdrawing_since = Some(now);
+        }
+        if actions.is_empty() {
+            let waiting = batch_len(&state.queue);
+            actions = state.sender.step(SenderEvent::Ready { waiting }).unwrap_or_default();
+        }
+        if !actions.is_empty() {
+            return Todo::Act(actions);
+        }
+        if state.queue.is_empty() && !state.sender.in_flight() {
+            state.pumping = false;
+            return Todo::Rest;
+        }
+        Todo::Pause
+    }
+
+    fn step(&self, event: SenderEvent) -> Vec<SenderAction> {
+        let mut state = self.state.lock();
+        if let SenderEvent::Answered(answer) = &event {
+            state.full = matches!(answer, AppendAnswer::Full { .. });
+            state.withdrawing_since = None;
+        }
+        state.sender.step(event).unwrap_or_else(|rejection| {
+            tracing::debug!(%rejection, room = %self.target, "sender");
+            Vec::new()
+        })
+    }
+
+    async fn act(&self, core: &Arc<HostCore>, action: SenderAction) -> Step {
+        match action {
+            SenderAction::Append { life, epoch, first, count } => {
+                let (producer, batch) = {
+                    let state = self.state.lock();
+                    let frames = state.queue.iter().take(count as usize);
+                    (state.producer.clone(), frames.map(|p| p.frame.clone()).collect())
+                };
+                self.append(core, Request::Append { life, producer, epoch, first, batch }).await
+            }
+            SenderAction::Withdraw { life, epoch, first } => {
+                let producer = {
+                    let mut state = self.state.lock();
+                    state.withdrawing_since.get_or_insert(core.clock.mark());
+                    state.producer.clone()
+                };
+                let batch = Vec::new();
+                self.append(core, Request::Append { life, producer, epoch, first, batch }).await
+            }
+            SenderAction::Accept { count } => self.finish(count, |_| Ok(())),
+            SenderAction::Refuse { count, why } => {
+                let full = self.state.lock().full;
+                self.finish(count, |_| Err(undelivered(&why, full)))
+            }
+            SenderAction::ReportUnknown { count } => {
+                self.finish(count, |_| Err(Undelivered::OutcomeUnknown))
+            }
+            SenderAction::ReportLost { from, to } => {
+                let count = (to.0 + 1).saturating_sub(from.0);
+                core.report(RoomFault::Lost { room: self.target.clone(), count });
+                Step::Nothing
+            }
+            SenderAction::FindHost { create: false } => {
+                let (core, room) = (core.clone(), self.target.clone());
+                core.clone().spawn(async move {
+                    if let Err(error) = core.find_host(&room, false).await {
+                        tracing::debug!(%room, ?error, "no host was found"); // the sweep finds one
+                    }
+                });
+                Step::Nothing
+            }
+            SenderAction::FindHost { create: true } => {
+                match core.find_host(&self.target, true).await {
+                    Ok(()) => Step::Nothing,
+                    Err(FindErr::UnknownKind) => {
+                        let unnumbered = self.unnumbered();
+                        self.finish(unnumbered, |_| Err(Undelivered::UnknownKind))
+                    }
+                    Err(FindErr::NoneReady | FindErr::Store(_)) => Step::Pause,
+                }
+            }
+            SenderAction::NewProducer { at } => {
+                let mut state = self.state.lock();
+                if let Producer::Host(old) = &state.producer {
+                    let number = old.number.max(at.0).saturating_add(1);
+                    state.producer = Producer::Host(Incarnation { host: old.host.clone(), number });
+                }
+                Step::Nothing
+            }
+            SenderAction::Backoff => {
+                // A host was just found, or nothing has changed: either way the next try is soon.
+                Step::Pause
+            }
+            SenderAction::Next => Step::Nothing,
+        }
+    }
+
+    /// How many messages wait that were never sent, when none is doubtful.
+    fn unnumbered(&self) -> u64 {
+        let mut state = self.state.lock();
+        if state.sender.release_unsent() { state.queue.len() as u64 } else { 0 }
+    }
+
+    async fn append(&self, core: &Arc<HostCore>, request: Request) -> Step {
+        match core.execute(&self.target, request).await {
+            Ok(Answer::Append(answer)) => Step::Event(SenderEvent::Answered(answer)),
+            Ok(other) => {
+                tracing::error!(error = %unexpected(&other), "append");
+                Step::Event(SenderEvent::Unanswered)
+            }
+            Err(error) => {
+                tracing::debug!(%error, room = %self.target, "append");
+                Step::Event(SenderEvent::Unanswered)
+            }
+        }
+    }
+
+    fn finish(&self, count: u64, outcome: impl Fn(u64) -> Result<(), Undelivered>) -> Step {
+        let parcels: Vec<Parcel> = {
+            let mut state = self.state.lock();
+            let count = (count as usize).min(state.queue.len());
+            let parcels: Vec<_> = state.queue.drain(..count).collect();
+            let bytes: usize = parcels.iter().map(|p| p.frame.len()).sum();
+            state.bytes = state.bytes.saturating_sub(bytes);
+            parcels
+        };
+        for (i, parcel) in parcels.into_iter().enumerate() {
+            let outcome = outcome(i as u64);
+            match parcel.done {
+                Some(done) => done(outcome),
+                None => {
+                    if let Err(why) = outcome
+                        && let Some(core) = self.core.upgrade()
+                    {
+                        let (room, why) = (self.target.clone(), format!("{why:?}"));
+                        core.report(RoomFault::Undelivered { room, why });
+                    }
+                }
+            }
+        }
+        Step::Nothing
+    }
+}
+
+impl Drop for Courier {
+    fn drop(&mut self) {
+        for parcel in self.state.get_mut().queue.drain(..) {
+            if let Some(done) = parcel.done {
+                done(Err(Undelivered::HostStopped));
+            }
+        }
+    }
+}
+
+/// What follows from an action.
+enum Step {
+    Event(SenderEvent),
+    Pause,
+    Nothing,
+}
+
+fn undelivered(why: &Refusal, full: bool) -> Undelivered {
+    match why {
+        Refusal::Expired if full => Undelivered::Full,
+        Refusal::Expired => Undelivered::Expired,
+        Refusal::Closed { reason } => Undelivered::Closed { reason: reason.clone() },
+        Refusal::OtherLife { .. } => Undelivered::OtherLife,
+    }
+}
+
+fn batch_len(queue: &VecDeque<Parcel>) -> u64 {
+    let mut bytes = 0usize;
+    let mut count = 0u64;
+    for parcel in queue.iter().take(BATCH_MESSAGES) {
+        bytes = bytes.saturating_add(parcel.frame.len());
+        if count > 0 && bytes > BATCH_BYTES {
+            break;
+        }
+        count += 1;
+    }
+    count
+}
+
+impl std::fmt::Debug for Courier {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Courier").field("target", &self.target).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,332 @@
+//! What members see: the events of a room, each once and in order, wherever the room runs.
+
+use std::collections::VecDeque;
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bytes::Bytes;
+use dashmap::DashMap;
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+use super::core::{HostCore, unexpected};
+use super::room_actor::RoomActor;
+use super::wire::{EventPayload, decode_event};
+use crate::id::{Life, Millis, OutSeq, RoomId};
+use crate::protocol::record::{Answer, Request};
+use crate::transport::TransportErr;
+
+/// What a member is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RoomEvent<E> {
+    /// The room emitted this.
+    Event {
+        /// Its number within the room's life.
+        number: OutSeq,
+        /// What it says.
+        event: E,
+    },
+    /// This member was too slow for so many events, which it will not see.
+    Lagged(u64),
+    /// Events happened that are not kept any more.
+    Missed {
+        /// The first number.
+        from: OutSeq,
+        /// The last number.
+        to: OutSeq,
+    },
+    /// The room lost its owner and went back to a checkpoint made then.
+    RolledBack {
+        /// When the checkpoint was made.
+        since: Millis,
+    },
+    /// The room ended. If it is born again, its events follow with numbers from 1.
+    Closed {
+        /// Why.
+        reason: String,
+    },
+    /// An event came that this version of the app cannot read.
+    Unreadable {
+        /// Its number.
+        number: OutSeq,
+    },
+}
+
+#[derive(Clone, Debug)]
+enum Raw {
+    Event { number: OutSeq, frame: Bytes },
+    Lagged(u64),
+    Missed { from: OutSeq, to: OutSeq },
+    Closed { reason: String },
+}
+
+/// The members of this host, by room.
+#[derive(Default)]
+pub(crate) struct Watches {
+    rooms: DashMap<RoomId, Watch>,
+    next_member: AtomicU64,
+}
+
+struct Watch {
+    life: Life,
+    next: OutSeq,
+    healing: bool,
+    members: Vec<(u64, Arc<Queue>)>,
+}
+
+struct Queue {
+    state: Mutex<QueueState>,
+    wake: Notify,
+    limit: usize,
+}
+
+#[derive(Default)]
+struct QueueState {
+    items: VecDeque<Raw>,
+    lagged: u64,
+    ended: bool,
+}
+
+impl Queue {
+    fn push(&self, item: &Raw) {
+        let mut state = self.state.lock();
+        if state.items.len() >= self.limit {
+            // Only events are counted; a marker that finds no space is covered by the next one.
+            state.lagged += u64::from(matches!(item, Raw::Event { .. }));
+            return;
+        }
+        if state.lagged > 0 {
+            let lagged = std::mem::take(&mut state.lagged);
+            state.items.push_back(Raw::Lagged(lagged));
+        }
+        state.items.push_back(item.clone());
+        drop(state);
+        self.wake.notify_one();
+    }
+
+    fn end(&self) {
+        self.state.lock().ended = true;
+        self.wake.notify_one();
+    }
+
+    async fn pop(&self) -> Option<Raw> {
+        loop {
+            let woken = self.wake.notified();
+            {
+                let mut state = self.state.lock();
+                if let Some(item) = state.items.pop_front() {
+                    return Some(item);
+                }
+                if state.lagged > 0 {
+                    return Some(Raw::Lagged(std::mem::take(&mut state.lagged)));
+                }
+                if state.ended {
+                    return None;
+                }
+            }
+            woken.await;
+        }
+    }
+}
+
+impl Watch {
+    fn tell(&self, item: &Raw) {
+        for (_, queue) in &self.members {
+            queue.push(item);
+        }
+    }
+
+    /// Takes events in order; `false` when some before them are missing.
+    fn take(&mut self, life: Life, first: OutSeq, events: &[Bytes]) -> bool {
+        if life != self.life {
+            if life < self.life {
+                return true; // late, of a life that ended
+            }
+            self.life = life;
+            self.next = OutSeq(1);
+        }
+        if first > self.next {
+            return false;
+        }
+        for (i, frame) in events.iter().enumerate() {
+            let number = OutSeq(first.0 + i as u64);
+            if number == self.next {
+                self.tell(&Raw::Event { number, frame: frame.clone() });
+                self.next = number.next();
+            }
+        }
+        true
+    }
+}
+
+impl Watches {
+    pub(crate) fn clear(&self) {
+        for watch in self.rooms.iter() {
+            for (_, queue) in &watch.members {
+                queue.end();
+            }
+        }
+        self.rooms.clear();
+    }
+
+    /// The rooms that somebody watches.
+    pub(crate) fn rooms(&self) -> Vec<RoomId> {
+        self.rooms.iter().map(|w| w.key().clone()).collect()
+    }
+
+    pub(crate) fn closed(&self, room: &RoomId, life: Life, reason: &str) {
+        if let Some(mut watch) = self.rooms.get_mut(room)
+            && watch.life <= life
+        {
+            watch.life = life.next();
+            watch.next = OutSeq(1);
+            watch.tell(&Raw::Closed { reason: reason.to_owned() });
+        }
+    }
+}
+
+impl HostCore {
+    /// Events that were pushed.
+    pub(crate) fn events(
+        self: &Arc<Self>,
+        room: &RoomId,
+        life: Life,
+        first: OutSeq,
+        events: &[Bytes],
+    ) {
+        let gap = match self.watches.rooms.get_mut(room) {
+            Some(mut watch) => {
+                !watch.take(life, first, events) && !std::mem::replace(&mut watch.healing, true)
+            }
+            None => false,
+        };
+        if gap {
+            let (core, room) = (self.clone(), room.clone());
+            self.spawn(async move { core.heal_events(&room).await });
+        }
+    }
+
+    /// Reads what a lost push would have brought.
+    pub(crate) async fn heal_events(&self, room: &RoomId) {
+        let Some(after) = self.watches.rooms.get(room).map(|w| OutSeq(w.next.0 - 1)) else {
+            return;
+        };
+        let answer = self.execute(room, Request::ReadHistory { after }).await;
+        let Some(mut watch) = self.watches.rooms.get_mut(room) else { return };
+        watch.healing = false;
+        match answer {
+            Ok(Answer::History { first, events, life }) if life >= watch.life && life.0 > 0 => {
+                if life > watch.life {
+                    watch.life = life;
+                    watch.next = OutSeq(1);
+                    return; // the next look reads it from its start
+                }
+                if first > watch.next && !events.is_empty() {
+                    let (from, to) = (watch.next, OutSeq(first.0 - 1));
+                    watch.tell(&Raw::Missed { from, to });
+                    watch.next = first;
+                }
+                watch.take(life, first, &events);
+            }
+            Ok(_) => {}
+            Err(error) => tracing::debug!(%room, %error, "events"), // read again at the next look
+        }
+    }
+
+    async fn watch_room(
+        self: &Arc<Self>,
+        room: &RoomId,
+    ) -> Result<(u64, Arc<Queue>), TransportErr> {
+        let queue = Arc::new(Queue {
+            state: Mutex::default(),
+            wake: Notify::new(),
+            limit: self.config.max_member_events,
+        });
+        let member = self.watches.next_member.fetch_add(1, Ordering::Relaxed);
+        let by = self.incarnation();
+        self.deadline(self.transport.watch(&by, room, true)).await?;
+        // Watched before it is read, so that nothing falls between.
+        let (life, next) = match self.execute(room, Request::Read).await? {
+            Answer::View(Some(view)) => (view.life, view.out_seq.next()),
+            Answer::View(None) => (Life(0), OutSeq(1)),
+            other => return Err(unexpected(&other)),
+        };
+        let mut watch = self.watches.rooms.entry(room.clone()).or_insert_with(|| Watch {
+            life,
+            next,
+            healing: false,
+            members: Vec::new(),
+        });
+        watch.members.push((member, queue.clone()));
+        Ok((member, queue))
+    }
+
+    fn unwatch_room(self: &Arc<Self>, room: &RoomId, member: u64) {
+        let gone = self.watches.rooms.remove_if_mut(room, |_, watch| {
+            watch.members.retain(|(id, _)| *id != member);
+            watch.members.is_empty()
+        });
+        if gone.is_some() && !self.is_stopped() {
+            let (core, room) = (self.clone(), room.clone());
+            // Outside a runtime there is no way to tell the store; its session's end does.
+            if tokio::runtime::Handle::try_current().is_ok() {
+                self.spawn(async move {
+                    let by = core.incarnation();
+                    let _ = core.deadline(core.transport.watch(&by, &room, false)).await;
+                });
+            }
+        }
+    }
+}
+
+/// The events of a room from now on. It stays up while the room moves, crashes or rests.
+pub struct EventStream<R: RoomActor> {
+    core: Arc<HostCore>,
+    room: RoomId,
+    member: u64,
+    queue: Arc<Queue>,
+    kind: PhantomData<fn() -> R>,
+}
+
+impl<R: RoomActor> EventStream<R> {
+    pub(crate) async fn open(core: &Arc<HostCore>, room: &RoomId) -> Result<Self, TransportErr> {
+        let (member, queue) = core.watch_room(room).await?;
+        Ok(Self { core: core.clone(), room: room.clone(), member, queue, kind: PhantomData })
+    }
+
+    /// The next event; `None` once the host is stopped.
+    ///
+    /// # Cancel safety
+    /// A dropped future takes nothing.
+    pub async fn next(&mut self) -> Option<RoomEvent<R::Event>> {
+        Some(match self.queue.pop().await? {
+            Raw::Event { number, frame } => {
+                match decode_event::<R::Event>(frame, self.core.config.max_message_bytes) {
+                    Ok(EventPayload::App(event)) => RoomEvent::Event { number, event },
+                    Ok(EventPayload::RolledBack { since }) => RoomEvent::RolledBack { since },
+                    Err(error) => {
+                        tracing::warn!(room = %self.room, %number, %error, "event");
+                        RoomEvent::Unreadable { number }
+                    }
+                }
+            }
+            Raw::Lagged(n) => RoomEvent::Lagged(n),
+            Raw::Missed { from, to } => RoomEvent::Missed { from, to },
+            Raw::Closed { reason } => RoomEvent::Closed { reason },
+        })
+    }
+}
+
+impl<R: RoomActor> Drop for EventStream<R> {
+    fn drop(&mut self) {
+        self.core.unwatch_room(&self.room, self.member);
+    }
+}
+
+impl<R: RoomActor> std::fmt::Debug for EventStream<R> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("EventStream").field("room", &self.room).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,111 @@
+//! What reaches a host from the store: its pushes and its inbox.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::StreamExt;
+
+use super::core::HostCore;
+use super::migrate::MigrateTo;
+use super::supervisor::{Responder, RoomSupervisorMessage};
+use super::wire::{LetterBody, decode_letter};
+use crate::transport::Push;
+
+impl HostCore {
+    /// Listens to the pushes of the present incarnation, until it has another or the host stops.
+    pub(crate) fn listen(self: &Arc<Self>) {
+        let core = self.clone();
+        *self.inbox.lock() = 0;
+        self.spawn(async move {
+            let by = core.incarnation();
+            while core.incarnation() == by {
+                match core.deadline(core.transport.subscribe(&by)).await {
+                    Ok(mut pushes) => {
+                        for room in core.watches.rooms() {
+                            let _ = core.deadline(core.transport.watch(&by, &room, true)).await;
+                        }
+                        while let Some(push) = pushes.next().await {
+                            core.pushed(push);
+                        }
+                    }
+                    Err(error) => tracing::debug!(%error, "pushes"),
+                }
+                // Whatever was missed meanwhile is found by the reconcile.
+                tokio::time::sleep(core.config.retry_interval).await;
+            }
+        });
+    }
+
+    fn pushed(self: &Arc<Self>, push: Push) {
+        match push {
+            Push::Entry { room, epoch, entry } => {
+                if let Some(runner) = self.runners.get(&room) {
+                    runner.push(epoch, entry);
+                }
+            }
+            Push::Offered { room } => self.tell(RoomSupervisorMessage::offered(room)),
+            Push::Moved { room, .. } => self.tell(RoomSupervisorMessage::moved(room)),
+            Push::Events { room, life, first, events } => {
+                self.events(&room, life, first, &events);
+            }
+            Push::Closed { room, life, reason } => self.watches.closed(&room, life, &reason),
+            Push::Letter { position, letter } => {
+                let next = {
+                    let mut last = self.inbox.lock();
+                    let next = position == *last + 1;
+                    if next {
+                        *last = position;
+                    }
+                    next
+                };
+                if next {
+                    self.open_letter(letter);
+                } else {
+                    let core = self.clone();
+                    self.spawn(async move { core.read_inbox().await });
+                }
+            }
+        }
+    }
+
+    fn tell(&self, message: RoomSupervisorMessage) {
+        if let Some(supervisor) = self.supervisor.get() {
+            let _ = supervisor.cast(message); // the host is stopping
+        }
+    }
+
+    /// Reads the letters that no push brought, and has the store forget the others.
+    pub(crate) async fn read_inbox(self: &Arc<Self>) {
+        let (by, after) = (self.incarnation(), *self.inbox.lock());
+        let letters = match self.deadline(self.transport.read_inbox(&by, after)).await {
+            Ok(letters) => letters,
+            Err(error) => {
+                tracing::debug!(%error, "inbox");
+                return;
+            }
+        };
+        for letter in letters {
+            let new = {
+                let mut last = self.inbox.lock();
+                let new = letter.position > *last;
+                *last = letter.position.max(*last);
+                new
+            };
+            if new {
+                self.open_letter(letter.letter);
+            }
+        }
+    }
+
+    fn open_letter(self: &Arc<Self>, letter: Bytes) {
+        match decode_letter(letter) {
+            Ok(LetterBody::Outcome { call, outcome }) => self.calls.complete(call, outcome),
+            Ok(LetterBody::Migrate { room, to, reply }) => {
+                let key = Bytes::copy_from_slice(room.key.as_bytes());
+                let request = MigrateTo::host(room.kind.as_str(), key, to.as_str());
+                self.tell(RoomSupervisorMessage::migrate(request, Responder::There(reply)));
+            }
+            Err(error) => tracing::warn!(%error, host = %self.id, "a letter cannot be read"),
+        }
+    }
+}

@@ -1,0 +1,26 @@
+//! The request to move a room.
+
+use bytes::Bytes;
+
+/// Asks the supervisor of the host that runs a room to move it. Sent by cluster code, to
+/// `RoomHost::supervisor` or through `RoomHost::migrate`, which also finds the host that runs the room.
+///
+/// ```
+/// use ractor_rooms::MigrateTo;
+///
+/// let request = MigrateTo::host("chat", "lobby", "host-b");
+/// # let _ = request;
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MigrateTo {
+    pub(crate) kind: String,
+    pub(crate) key: Bytes,
+    pub(crate) host: String,
+}
+
+impl MigrateTo {
+    /// The room of this kind and key shall move to this host.
+    pub fn host(kind: impl Into<String>, key: impl Into<Bytes>, host: impl Into<String>) -> Self {
+        Self { kind: kind.into(), key: key.into(), host: host.into() }
+    }
+}

@@ -1,0 +1,271 @@
+//! The way from this host to one room: the gate, the mailbox behind it, and the courier beside it.
+//!
+//! Lock order: door, then `held`, then the courier's. A send holds the reader side of the door for as
+//! long as it takes to put the message somewhere, which is what a closing gate waits for.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use bytes::Bytes;
+use parking_lot::{Mutex, RwLock};
+use ractor::{ActorId, ActorRef, MessagingErr};
+use tokio::sync::oneshot;
+
+use super::core::{HostCore, RoomFault};
+use super::courier::{Courier, Parcel, Undelivered};
+use super::error::RoomErr;
+use super::room_actor::RoomActor;
+use super::runner::RoomMessage;
+use super::wire::encode_message;
+use crate::codec::CodecErr;
+use crate::id::{RoomId, Seq};
+use crate::protocol::Gate;
+use crate::protocol::gate::{GateAction, GateEvent};
+
+pub(crate) struct Route<R: RoomActor> {
+    core: Arc<HostCore>,
+    room: RoomId,
+    courier: Arc<Courier>,
+    door: RwLock<Door<R>>,
+    held: Mutex<VecDeque<Held<R::Msg>>>,
+    /// The `seq` up to which the room here has received.
+    received: AtomicU64,
+    /// Whether the gate is opening; spares a lock on the way of every entry.
+    opening: AtomicBool,
+}
+
+struct Door<R: RoomActor> {
+    gate: Gate,
+    mailbox: Option<ActorRef<RoomMessage<R>>>,
+}
+
+type Ack<M> = oneshot::Sender<Result<(), RoomErr<M>>>;
+
+struct Held<M> {
+    message: M,
+    ack: Option<Ack<M>>,
+}
+
+impl<R: RoomActor> Route<R> {
+    pub(crate) fn to(core: &Arc<HostCore>, room: &RoomId) -> Option<Arc<Self>> {
+        core.route(room, || {
+            let courier = core.courier(room);
+            let route = Arc::new(Self {
+                core: core.clone(),
+                room: room.clone(),
+                courier: courier.clone(),
+                door: RwLock::new(Door { gate: Gate::default(), mailbox: None }),
+                held: Mutex::default(),
+                received: AtomicU64::new(0),
+                opening: AtomicBool::new(false),
+            });
+            let told = Arc::downgrade(&route);
+            courier.on_progress(move || {
+                if let Some(route) = told.upgrade() {
+                    route.progress();
+                }
+            });
+            route
+        })
+    }
+
+    /// Puts a message on its way, in order with what this caller sent before. `ack` hears of its
+    /// acceptance; without it a failure goes to the error hook.
+    pub(crate) fn send(
+        &self,
+        message: R::Msg,
+        ack: Option<Ack<R::Msg>>,
+    ) -> Result<(), RoomErr<R::Msg>> {
+        let door = self.door.read();
+        match (door.gate, &door.mailbox) {
+            (Gate::Mailbox, Some(mailbox)) => match mailbox.cast(RoomMessage::Local(message)) {
+                Ok(()) => {
+                    accept(ack);
+                    Ok(())
+                }
+                // The runner is gone and the gate not closed yet.
+                Err(MessagingErr::SendErr(RoomMessage::Local(message))) => {
+                    self.through_store(message, ack)
+                }
+                Err(_) => Err(RoomErr::OutcomeUnknown),
+            },
+            (Gate::Opening, _) => {
+                let mut held = self.held.lock();
+                if held.len() >= self.core.config.max_outbound_messages {
+                    return Err(RoomErr::Full { message });
+                }
+                held.push_back(Held { message, ack });
+                Ok(())
+            }
+            (Gate::Store | Gate::Mailbox, _) => self.through_store(message, ack),
+        }
+    }
+
+    fn through_store(
+        &self,
+        message: R::Msg,
+        ack: Option<Ack<R::Msg>>,
+    ) -> Result<(), RoomErr<R::Msg>> {
+        if self.core.is_stopped() {
+            return Err(RoomErr::HostStopped { message });
+        }
+        let frame = match self.encode(&message) {
+            Ok(frame) => frame,
+            Err(CodecErr::TooLarge { size, limit }) => {
+                return Err(RoomErr::TooLarge { size, limit, message });
+            }
+            Err(error) => return Err(RoomErr::Encode { error, message }),
+        };
+        let timeout = self.core.config.send_timeout;
+        // The message waits in here, so that it can be handed back.
+        let slot = Arc::new(Mutex::new(Some(message)));
+        let kept = slot.clone();
+        let (core, room) = (self.core.clone(), self.room.clone());
+        let done = move |outcome: Result<(), Undelivered>| {
+            let Some(message) = kept.lock().take() else { return };
+            match (outcome, ack) {
+                (Ok(()), ack) => accept(ack),
+                (Err(why), Some(ack)) => {
+                    let kind = room.kind.as_str();
+                    let _ = ack.send(Err(refused(why, kind, timeout, message))); // nobody waits
+                }
+                (Err(Undelivered::HostStopped), None) => {}
+                (Err(why), None) => {
+                    core.report(RoomFault::Undelivered { room, why: format!("{why:?}") });
+                }
+            }
+        };
+        let deadline = Some(self.core.clock.mark() + timeout);
+        let parcel = Parcel { frame, deadline, done: Some(Box::new(done)) };
+        match self.courier.send(parcel) {
+            Ok(()) => Ok(()),
+            Err(_) => match slot.lock().take() {
+                Some(message) => Err(RoomErr::Full { message }),
+                None => Err(RoomErr::OutcomeUnknown),
+            },
+        }
+    }
+
+    fn encode(&self, message: &R::Msg) -> Result<Bytes, CodecErr> {
+        let limit = self.core.config.max_message_bytes;
+        self.core.scope().run(|| encode_message(message, R::MESSAGE_VERSION, limit))
+    }
+
+    /// A live room runs here and has received up to `seq`.
+    pub(crate) fn open(&self, mailbox: ActorRef<RoomMessage<R>>, seq: Seq) {
+        self.received.store(seq.0, Ordering::Release);
+        {
+            let mut door = self.door.write();
+            match door.gate.step(GateEvent::RoomLive) {
+                Ok(actions) => {
+                    door.mailbox = Some(mailbox);
+                    self.perform(&mut door, &actions);
+                }
+                Err(rejection) => tracing::debug!(%rejection, room = %self.room, "gate"),
+            }
+        }
+        self.progress();
+    }
+
+    /// Waits for every admitted send, closes the gate, and runs `cut` before anybody else gets in. A gate
+    /// that another runner than `me` has opened since stays as it is.
+    pub(crate) fn close(&self, me: ActorId, cut: impl FnOnce()) {
+        let mut door = self.door.write();
+        if door.mailbox.as_ref().is_some_and(|m| m.get_id() != me) {
+            return cut();
+        }
+        match door.gate.step(GateEvent::Close) {
+            Ok(actions) => {
+                cut();
+                door.mailbox = None;
+                self.perform(&mut door, &actions);
+            }
+            Err(rejection) => tracing::debug!(%rejection, room = %self.room, "gate"),
+        }
+    }
+
+    /// The room here has received up to `seq`.
+    pub(crate) fn received(&self, seq: Seq) {
+        self.received.store(seq.0, Ordering::Release);
+        if self.opening.load(Ordering::Acquire) {
+            self.progress();
+        }
+    }
+
+    /// Something was answered or received: perhaps the gate opens.
+    fn progress(&self) {
+        if !self.opening.load(Ordering::Acquire) {
+            return;
+        }
+        let mut door = self.door.write();
+        let (in_flight, highest) = self.courier.standing();
+        let received = Seq(self.received.load(Ordering::Acquire));
+        match door.gate.step(GateEvent::Progress { in_flight, highest, received }) {
+            Ok(actions) => self.perform(&mut door, &actions),
+            Err(rejection) => tracing::debug!(%rejection, room = %self.room, "gate"),
+        }
+    }
+
+    fn perform(&self, door: &mut Door<R>, actions: &[GateAction]) {
+        for action in actions {
+            match action {
+                GateAction::Hold => self.opening.store(true, Ordering::Release),
+                GateAction::FlushToMailbox => {
+                    self.opening.store(false, Ordering::Release);
+                    for Held { message, ack } in self.held.lock().drain(..) {
+                        let cast =
+                            door.mailbox.as_ref().map(|m| m.cast(RoomMessage::Local(message)));
+                        match cast {
+                            Some(Ok(())) => accept(ack),
+                            Some(Err(_)) | None => lost(ack), // the runner died as it opened
+                        }
+                    }
+                }
+                GateAction::FlushToStore => {
+                    self.opening.store(false, Ordering::Release);
+                    let held: Vec<_> = self.held.lock().drain(..).collect();
+                    for Held { message, ack } in held {
+                        // The caller was told `Ok`; what cannot even be queued now is reported, and its
+                        // ack, dropped on the way, tells that the outcome is not known.
+                        let failed = self.through_store(message, ack);
+                        if let Err(error) = failed {
+                            let (room, why) = (self.room.clone(), error.to_string());
+                            self.core.report(RoomFault::Undelivered { room, why });
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn accept<M>(ack: Option<Ack<M>>) {
+    if let Some(ack) = ack {
+        let _ = ack.send(Ok(())); // nobody waits any more
+    }
+}
+
+fn lost<M>(ack: Option<Ack<M>>) {
+    if let Some(ack) = ack {
+        let _ = ack.send(Err(RoomErr::OutcomeUnknown)); // nobody waits any more
+    }
+}
+
+fn refused<M>(why: Undelivered, kind: &str, waited: std::time::Duration, message: M) -> RoomErr<M> {
+    match why {
+        Undelivered::Expired => RoomErr::Expired { waited, message },
+        Undelivered::Full => RoomErr::Full { message },
+        Undelivered::Closed { reason } => RoomErr::Closed { reason, message },
+        Undelivered::OtherLife => RoomErr::OtherLife { message },
+        Undelivered::UnknownKind => RoomErr::UnknownKind { kind: kind.to_owned(), message },
+        Undelivered::OutcomeUnknown => RoomErr::OutcomeUnknown,
+        Undelivered::HostStopped => RoomErr::HostStopped { message },
+    }
+}
+
+impl<R: RoomActor> std::fmt::Debug for Route<R> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Route").field("room", &self.room).finish_non_exhaustive()
+    }
+}

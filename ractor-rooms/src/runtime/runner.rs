@@ -1,0 +1,209 @@
+//! The room runner: the ractor actor that wraps one room.
+//!
+//! Local messages of a live room take the short way: `handle` is not an `async fn` but returns a
+//! hand-made future that polls the app's own, because a nested async state machine per message costs a
+//! tenth of the throughput. Everything else goes through [`RunnerState::control`], boxed.
+//!
+//! The log is handled inside the runner, entry by entry, so what the consumer has taken is what was
+//! handled, and a snapshot can be cut between any two messages.
+
+mod failure;
+mod handling;
+mod log;
+mod message;
+mod snapshot;
+mod start;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use bytes::Bytes;
+use ractor::{Actor, ActorProcessingErr, ActorRef};
+
+use super::context::RoomContext;
+use super::core::HostCore;
+use super::courier::Courier;
+use super::room_actor::RoomActor;
+use super::route::Route;
+use super::runner_handle::{RunnerEvent, RunnerShared};
+use super::supervisor::RoomSupervisorMessage;
+use crate::id::{Millis, Number, Position, Producer, RoomId, SnapshotNumber};
+use crate::protocol::Consumer;
+use crate::protocol::record::{Acquired, SnapshotRef};
+
+pub(crate) use handling::Handling;
+pub(crate) use message::{Control, RoomMessage, TypedRunner};
+pub(crate) use start::{StartArgs, StartErr};
+
+/// The actor. Its state is in [`RunnerState`]; this holds the app's actor, shared by all rooms of a kind.
+pub(crate) struct RoomRunner<R: RoomActor>(pub(crate) Arc<R>);
+
+/// All that a running room has.
+pub(crate) struct RunnerState<R: RoomActor> {
+    pub(crate) ctx: RoomContext<R>,
+    pub(crate) inner: R::State,
+    pub(crate) meta: Meta<R>,
+}
+
+/// The part of a runner's state that the app does not see.
+pub(crate) struct Meta<R: RoomActor> {
+    core: Arc<HostCore>,
+    shared: Arc<RunnerShared>,
+    route: Option<Arc<Route<R>>>,
+    me: ActorRef<RoomMessage<R>>,
+    acquired: Acquired,
+    phase: Phase,
+    consumer: Consumer,
+    /// Local messages that came while the room froze or was being repaired, in order.
+    unread: VecDeque<Waiting<R::Msg>>,
+    failure: Option<String>,
+    outputs: BTreeMap<RoomId, Vec<Arc<Courier>>>,
+    /// The queue of a durable room's own appends.
+    own: Option<Arc<Courier>>,
+    /// Ticks that were appended and have not come out of the log yet, by name.
+    ticking: BTreeMap<String, Millis>,
+    alarm: Option<(Millis, tokio::task::AbortHandle)>,
+    snapshot_number: SnapshotNumber,
+    attempt: u64,
+    checkpointing: bool,
+    /// The checkpoint that is on its way.
+    pending: Option<SnapshotRef>,
+    since_checkpoint: u32,
+    /// Messages that were given up, so that a replay does not try them again.
+    given_up: BTreeSet<(Producer, Number)>,
+    acked: Position,
+    unacked: u32,
+    ack_planned: bool,
+    closing: Option<Closing>,
+}
+
+/// Where a runner is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// It reads its log and is not open yet.
+    Replaying,
+    /// It handles messages.
+    Live,
+    /// The cut is made: nothing is handled or taken.
+    Frozen,
+    /// It is not this host's any more.
+    Gone,
+}
+
+/// A message that waits inside the runner.
+pub(crate) enum Waiting<M> {
+    Local(M),
+    /// From a log; kept as it was.
+    Frame(Bytes),
+}
+
+/// A close that was asked for and waits until the log is handled.
+struct Closing {
+    reason: String,
+    forced: bool,
+    reply: Option<tokio::sync::oneshot::Sender<Result<u32, super::error::CloseErr>>>,
+}
+
+impl<R: RoomActor> Meta<R> {
+    /// Whether the next local message can be handled at once.
+    fn is_clear(&self) -> bool {
+        self.phase == Phase::Live
+            && self.failure.is_none()
+            && self.unread.is_empty()
+            && !self.shared.dirty.load(Ordering::Relaxed)
+            && self.shared.freeze.load(Ordering::Relaxed) == 0
+    }
+
+    fn freezing(&self) -> bool {
+        self.shared.freeze.load(Ordering::Relaxed) != 0
+    }
+
+    fn tell(&self, event: RunnerEvent) {
+        if let Some(supervisor) = self.core.supervisor.get() {
+            let message = RoomSupervisorMessage::from_runner(
+                self.shared.room.clone(),
+                self.shared.lease.clone(),
+                event,
+            );
+            let _ = supervisor.cast(message); // the host is stopping
+        }
+    }
+
+    fn control(&self, control: Control) {
+        let _ = self.me.cast(RoomMessage::Control(control)); // this actor is stopping
+    }
+
+    fn control_after(&self, after: Duration, control: Control) {
+        let me = self.me.clone();
+        self.core.spawn(async move {
+            tokio::time::sleep(after).await;
+            let _ = me.cast(RoomMessage::Control(control)); // the room is gone by now
+        });
+    }
+
+    /// Publishes what the log's progress means to others.
+    fn note_received(&self) {
+        let (position, seq) = (self.consumer.position(), self.consumer.seq());
+        *self.shared.received.lock() = (position, seq);
+        if let Some(route) = &self.route {
+            route.received(seq);
+        }
+    }
+
+    fn note_handled(&self) {
+        self.shared.handled.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg_attr(feature = "async-trait", ractor::async_trait)]
+impl<R: RoomActor> Actor for RoomRunner<R> {
+    type Msg = RoomMessage<R>;
+    type State = RunnerState<R>;
+    type Arguments = StartArgs<R>;
+
+    async fn pre_start(
+        &self,
+        me: ActorRef<Self::Msg>,
+        args: StartArgs<R>,
+    ) -> Result<Self::State, ActorProcessingErr> {
+        RunnerState::start(&*self.0, me, args).await.map_err(ActorProcessingErr::from)
+    }
+
+    #[cfg(not(feature = "async-trait"))]
+    fn handle(
+        &self,
+        _: ActorRef<Self::Msg>,
+        message: Self::Msg,
+        state: &mut Self::State,
+    ) -> impl Future<Output = Result<(), ActorProcessingErr>> + Send {
+        Handling::of(&self.0, message, state)
+    }
+
+    #[cfg(feature = "async-trait")]
+    async fn handle(
+        &self,
+        _: ActorRef<Self::Msg>,
+        message: Self::Msg,
+        state: &mut Self::State,
+    ) -> Result<(), ActorProcessingErr> {
+        Handling::of(&self.0, message, state).await
+    }
+
+    async fn post_stop(
+        &self,
+        _: ActorRef<Self::Msg>,
+        state: &mut Self::State,
+    ) -> Result<(), ActorProcessingErr> {
+        state.disarm();
+        self.0.post_stop(&mut state.inner).await;
+        Ok(())
+    }
+}
+
+impl<R: RoomActor> Drop for RunnerState<R> {
+    fn drop(&mut self) {
+        self.disarm();
+    }
+}

@@ -1,0 +1,518 @@
+//! Everything but the short way: the log, ticks, and the controls of the host.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::FutureExt;
+
+use super::super::context::{CALL_TIMER, call_timer};
+use super::super::courier::Courier;
+use super::super::error::CloseErr;
+use super::super::reply::Answer as CallAnswer;
+use super::super::room_actor::RoomActor;
+use super::super::runner_handle::RunnerEvent;
+use super::super::wire::{Payload, decode_message, encode_payload};
+use super::failure::Culprit;
+use super::{Closing, Control, Phase, RoomMessage, RunnerState, Waiting};
+use crate::delivery::Delivery;
+use crate::id::{Millis, Number, Position};
+use crate::protocol::consumer::Intake;
+use crate::protocol::record::{Answer, CloseAnswer, Entry, Request};
+
+/// Payload bytes of one page of the log.
+const PAGE_BYTES: usize = 1 << 20;
+/// Messages after which a live room acknowledges what it has taken.
+const ACK_MESSAGES: u32 = 64;
+/// Time after which it does.
+const ACK_INTERVAL: Duration = Duration::from_millis(50);
+
+/// How an entry ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Flow {
+    /// All of it was taken.
+    Taken,
+    /// The room freezes or is gone: the rest stays in the log.
+    Stop,
+    /// The room went back to a checkpoint: the log is read again.
+    Again,
+}
+
+impl<R: RoomActor> RunnerState<R> {
+    pub(super) async fn control(&mut self, actor: &R, message: RoomMessage<R>) {
+        if self.meta.failure.is_some() {
+            self.repair(actor).await;
+        }
+        self.settle();
+        match message {
+            RoomMessage::Local(message) => self.meta.unread.push_back(Waiting::Local(message)),
+            RoomMessage::Entry(entry) => self.pushed(actor, &entry).await,
+            RoomMessage::Head(last) => {
+                if self.takes() && self.meta.consumer.is_behind(last) {
+                    self.catch_up(actor).await;
+                }
+            }
+            RoomMessage::Alarm => self.ticks(actor).await,
+            RoomMessage::Control(control) => self.controlled(actor, control).await,
+        }
+        self.handle_unread(actor).await;
+    }
+
+    async fn controlled(&mut self, actor: &R, control: Control) {
+        match control {
+            Control::Replay => self.replay(actor).await,
+            Control::GoLive => self.go_live(actor).await,
+            Control::Cut(generation) => self.freeze(actor, generation).await,
+            Control::Thaw => self.thaw(actor).await,
+            // Both were done on the way here.
+            Control::Settle | Control::Repair => {}
+            Control::Checkpoint => self.checkpoint(),
+            Control::Checkpointed { number, done } => self.checkpointed(number, done),
+            Control::Ack => self.ack(),
+            Control::Close { reason, forced, reply } => {
+                self.meta.closing = Some(Closing { reason, forced, reply: Some(reply) });
+                self.try_close(actor).await;
+            }
+            Control::TryClose => self.try_close(actor).await,
+        }
+    }
+
+    /// Whether entries of the log are taken now.
+    fn takes(&self) -> bool {
+        self.meta.phase == Phase::Live && !self.meta.freezing()
+    }
+
+    async fn pushed(&mut self, actor: &R, entry: &Entry) {
+        if !self.takes() {
+            return; // it stays in the log
+        }
+        match self.meta.consumer.pushed(entry) {
+            Intake::Behind => self.catch_up(actor).await,
+            intake => {
+                if self.take(actor, entry, intake).await == Flow::Again {
+                    self.catch_up(actor).await;
+                }
+            }
+        }
+    }
+
+    /// Handles the messages of an entry that were not taken before.
+    async fn take(&mut self, actor: &R, entry: &Entry, intake: Intake) -> Flow {
+        let skip = match intake {
+            Intake::Take { skip } => skip,
+            Intake::Known | Intake::Behind => entry.batch.len(),
+        };
+        for (index, frame) in entry.batch.iter().enumerate().skip(skip) {
+            if self.meta.freezing() || self.meta.phase == Phase::Gone {
+                return Flow::Stop;
+            }
+            let number = Number(entry.first.0.saturating_add(index as u64));
+            let known = (entry.producer.clone(), number);
+            if !self.meta.given_up.contains(&known) {
+                self.ctx.input = (entry.position, index as u64);
+                let outcome = self.handle_frame(actor, frame.clone()).await;
+                if let Err(error) = outcome {
+                    let (producer, number) = known;
+                    let culprit = Culprit { producer, number, frame: frame.clone() };
+                    match error {
+                        Fault::Handler(error) => {
+                            let again = self.fail(actor, culprit, error).await;
+                            return if again { Flow::Again } else { Flow::Stop };
+                        }
+                        Fault::Undecodable(error) => self.give_up(&culprit, 0, error).await,
+                    }
+                }
+            }
+            self.meta.consumer.took(entry, index);
+            self.counted();
+        }
+        self.meta.consumer.finished(entry);
+        self.meta.note_received();
+        self.plan_ack(entry.batch.len() as u32);
+        Flow::Taken
+    }
+
+    fn counted(&mut self) {
+        let limit = self.meta.core.config.checkpoint_messages;
+        self.meta.since_checkpoint = self.meta.since_checkpoint.saturating_add(1);
+        if R::DELIVERY == Delivery::Durable && limit > 0 && self.meta.since_checkpoint >= limit {
+            self.checkpoint();
+        }
+    }
+
+    async fn handle_frame(&mut self, actor: &R, frame: Bytes) -> Result<(), Fault> {
+        let limit = self.meta.core.config.max_message_bytes;
+        let payload = self.ctx.scope().run(|| decode_message::<R::Msg>(frame, limit));
+        match payload {
+            Ok(Payload::App(message)) => {
+                self.handle_app(actor, message).await.map_err(Fault::Handler)
+            }
+            Ok(Payload::Tick { name, due }) => self.tick(actor, &name, due).await,
+            Ok(Payload::Answer { call, outcome }) => {
+                match self.ctx.calls.remove(&call) {
+                    Some(pending) => {
+                        self.answered(actor, &pending.name, CallAnswer::from(outcome)).await
+                    }
+                    None => Ok(()), // the first answer won, or the call timed out
+                }
+            }
+            Err(error) => Err(Fault::Undecodable(error.to_string())),
+        }
+    }
+
+    async fn answered(&mut self, actor: &R, name: &str, answer: CallAnswer) -> Result<(), Fault> {
+        if R::DELIVERY == Delivery::Durable {
+            self.ctx.sink.keep();
+        }
+        let work = actor.answered(&mut self.ctx, name, answer, &mut self.inner);
+        let outcome = AssertUnwindSafe(work).catch_unwind().await;
+        self.meta.note_handled();
+        self.finish(outcome).map_err(Fault::Handler)
+    }
+
+    /// A timer's or a call's deadline has come, now or when it was logged.
+    async fn tick(&mut self, actor: &R, name: &str, due: Millis) -> Result<(), Fault> {
+        self.meta.ticking.remove(name);
+        if let Some(call) = name.strip_prefix(CALL_TIMER).and_then(|n| n.parse::<u64>().ok()) {
+            let expired = self.ctx.calls.get(&call).is_some_and(|c| c.deadline == due);
+            return match self.ctx.calls.remove(&call).filter(|_| expired) {
+                Some(pending) => self.answered(actor, &pending.name, CallAnswer::timeout()).await,
+                None => Ok(()),
+            };
+        }
+        let now = self.ctx.now_ms().max(due);
+        let message = self.ctx.timers.fire(name, due, now);
+        self.meta.shared.dirty.store(true, Ordering::Relaxed); // the next deadline is another
+        match message {
+            Some(frame) => {
+                let limit = self.meta.core.config.max_message_bytes;
+                match self.ctx.scope().run(|| decode_message::<R::Msg>(frame, limit)) {
+                    Ok(Payload::App(message)) => {
+                        self.handle_app(actor, message).await.map_err(Fault::Handler)
+                    }
+                    Ok(Payload::Tick { .. } | Payload::Answer { .. }) => Ok(()), // never set
+                    Err(error) => Err(Fault::Undecodable(error.to_string())),
+                }
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// The alarm rang. A durable room logs its ticks and handles them when they come out of the log.
+    async fn ticks(&mut self, actor: &R) {
+        self.meta.alarm = None;
+        if !self.takes() {
+            return;
+        }
+        let now = self.meta.core.clock.now();
+        let mut due = self.ctx.timers.due(now);
+        let calls = self.ctx.calls.iter().filter(|(_, c)| c.deadline <= now);
+        due.extend(calls.map(|(call, c)| (call_timer(*call), c.deadline)));
+        for (name, at) in due {
+            if R::DELIVERY == Delivery::Durable {
+                self.log_tick(name, at);
+            } else if let Err(fault) = self.tick(actor, &name, at).await {
+                self.meta.failure = Some(match fault {
+                    Fault::Handler(error) | Fault::Undecodable(error) => error,
+                });
+                self.repair(actor).await;
+                break; // the timers are those of the checkpoint now
+            }
+            if !self.takes() {
+                return;
+            }
+        }
+        self.settle();
+        self.arm();
+    }
+
+    fn log_tick(&mut self, name: String, due: Millis) {
+        if self.meta.ticking.get(&name) == Some(&due) {
+            return;
+        }
+        let payload = Payload::Tick { name: name.clone(), due };
+        let limit = self.meta.core.config.max_message_bytes;
+        match (encode_payload(&payload, limit), &self.meta.own) {
+            (Ok(frame), Some(own)) => {
+                own.send_for_room(frame);
+                self.meta.ticking.insert(name, due);
+            }
+            (Ok(_), None) => {}
+            (Err(error), _) => tracing::warn!(%error, "tick"),
+        }
+    }
+
+    /// Reads the log until nothing is missing.
+    pub(super) async fn catch_up(&mut self, actor: &R) {
+        while self.meta.phase != Phase::Gone && !self.meta.freezing() {
+            let request = Request::ReadLog {
+                lease: self.meta.shared.lease.clone(),
+                after: self.meta.consumer.position(),
+                max_bytes: PAGE_BYTES,
+            };
+            let page = match self.meta.core.execute(&self.meta.shared.room, request).await {
+                Ok(Answer::Page(Ok(page))) => page,
+                Ok(_) => return self.lose(),
+                Err(error) => {
+                    tracing::debug!(room = %self.meta.shared.room, %error, "read log");
+                    if self.meta.phase == Phase::Live {
+                        return; // read again when the host compares heads
+                    }
+                    tokio::time::sleep(self.meta.core.config.retry_interval).await;
+                    continue;
+                }
+            };
+            let mut again = false;
+            for entry in &page.entries {
+                let intake = self.meta.consumer.read(entry);
+                match self.take(actor, entry, intake).await {
+                    Flow::Taken => {}
+                    Flow::Stop => return,
+                    Flow::Again => {
+                        again = true;
+                        break;
+                    }
+                }
+            }
+            if !again && !page.more {
+                return;
+            }
+        }
+    }
+
+    /// Makes the room ready: a first checkpoint for a new one, then everything in its log.
+    async fn replay(&mut self, actor: &R) {
+        if self.meta.acquired.recovered && !self.load_given_up().await {
+            return;
+        }
+        let restored = self.meta.acquired.snapshot.is_some();
+        if restored {
+            if self.meta.acquired.recovered && R::DELIVERY == Delivery::Live {
+                let since = self.meta.acquired.snapshot.as_ref().map(|s| Millis(s.cursor.ms));
+                self.emit_rolled_back(since.unwrap_or_default());
+            }
+            let thawed = actor.after_thaw(&mut self.ctx, &mut self.inner);
+            let thawed = AssertUnwindSafe(thawed).catch_unwind().await;
+            if let Err(error) = self.finish(thawed) {
+                return self.meta.tell(RunnerEvent::Failed { error });
+            }
+        } else if !self.first_checkpoint().await {
+            return;
+        }
+        self.handle_unread_replaying(actor).await;
+        self.catch_up(actor).await;
+        if self.meta.phase == Phase::Replaying {
+            self.meta.tell(RunnerEvent::CaughtUp);
+        }
+    }
+
+    /// Without it, a room that failed early would run its `pre_start` again.
+    async fn first_checkpoint(&mut self) -> bool {
+        self.settle();
+        let frozen = match self.build() {
+            Ok(frozen) => frozen,
+            Err(error) => {
+                self.meta.tell(RunnerEvent::Failed { error: error.to_string() });
+                return false;
+            }
+        };
+        let pointer = frozen.snapshot.clone();
+        let (core, shared) = (self.meta.core.clone(), self.meta.shared.clone());
+        loop {
+            match core.commit(&shared.room, shared.lease.clone(), frozen.clone()).await {
+                Some(true) => {
+                    self.meta.acquired.snapshot = Some(pointer);
+                    return true;
+                }
+                Some(false) => {
+                    self.lose();
+                    return false;
+                }
+                None => tokio::time::sleep(core.config.retry_interval).await,
+            }
+        }
+    }
+
+    async fn load_given_up(&mut self) -> bool {
+        loop {
+            match self.meta.core.execute(&self.meta.shared.room, Request::ReadDeadLetters).await {
+                Ok(Answer::DeadLetters(letters)) => {
+                    let known = letters.into_iter().map(|l| (l.producer, l.number));
+                    self.meta.given_up = known.filter(|(_, n)| n.0 > 0).collect();
+                    return true;
+                }
+                Ok(_) => {
+                    self.lose();
+                    return false;
+                }
+                Err(_) => tokio::time::sleep(self.meta.core.config.retry_interval).await,
+            }
+        }
+    }
+
+    async fn go_live(&mut self, actor: &R) {
+        if self.meta.phase != Phase::Replaying {
+            return;
+        }
+        self.meta.phase = Phase::Live;
+        if R::DELIVERY == Delivery::Durable {
+            let (shared, core) = (&self.meta.shared, &self.meta.core);
+            let epoch = shared.lease.epoch.0;
+            self.meta.own = Some(Courier::own(core, shared.room.clone(), shared.life, epoch));
+        }
+        // What was pushed while the room replayed was left in the log.
+        self.catch_up(actor).await;
+        self.open();
+    }
+
+    /// Handles what waits inside the runner, in order.
+    pub(super) async fn handle_unread(&mut self, actor: &R) {
+        while self.takes() {
+            if self.meta.failure.is_some() {
+                self.repair(actor).await;
+                continue;
+            }
+            let Some(waiting) = self.meta.unread.pop_front() else { return };
+            self.handle_waiting(actor, waiting).await;
+        }
+    }
+
+    async fn handle_unread_replaying(&mut self, actor: &R) {
+        while self.meta.phase == Phase::Replaying {
+            if self.meta.failure.is_some() {
+                self.repair(actor).await;
+                continue;
+            }
+            let Some(waiting) = self.meta.unread.pop_front() else { return };
+            self.handle_waiting(actor, waiting).await;
+        }
+    }
+
+    async fn handle_waiting(&mut self, actor: &R, waiting: Waiting<R::Msg>) {
+        self.ctx.input = (Position::START, 0);
+        let outcome = match waiting {
+            Waiting::Local(message) => {
+                self.handle_app(actor, message).await.map_err(Fault::Handler)
+            }
+            Waiting::Frame(frame) => self.handle_frame(actor, frame).await,
+        };
+        if let Err(Fault::Handler(error) | Fault::Undecodable(error)) = outcome {
+            self.meta.failure = Some(error);
+        }
+    }
+
+    fn plan_ack(&mut self, taken: u32) {
+        if R::DELIVERY != Delivery::Live || self.meta.phase != Phase::Live {
+            return;
+        }
+        self.meta.unacked = self.meta.unacked.saturating_add(taken);
+        if self.meta.unacked >= ACK_MESSAGES {
+            self.ack();
+        } else if self.meta.unacked > 0 && !self.meta.ack_planned {
+            self.meta.ack_planned = true;
+            self.meta.control_after(ACK_INTERVAL, Control::Ack);
+        }
+    }
+
+    /// Trims what a live room has taken. Never before it is live: until then it may be given back.
+    fn ack(&mut self) {
+        self.meta.ack_planned = false;
+        let received = self.meta.consumer.position();
+        if !self.takes() || received <= self.meta.acked {
+            return;
+        }
+        self.meta.acked = received;
+        self.meta.unacked = 0;
+        let (core, shared) = (self.meta.core.clone(), self.meta.shared.clone());
+        self.meta.core.spawn(async move {
+            let request = Request::Ack { lease: shared.lease.clone(), received };
+            if let Err(error) = core.execute(&shared.room, request).await {
+                tracing::debug!(room = %shared.room, %error, "ack"); // the next one covers it
+            }
+        });
+    }
+
+    async fn try_close(&mut self, actor: &R) {
+        if self.meta.closing.is_none() || !self.takes() {
+            return;
+        }
+        let forced = self.meta.closing.as_ref().is_some_and(|c| c.forced);
+        if !forced {
+            self.catch_up(actor).await;
+        }
+        let Some(closing) = self.meta.closing.take() else { return };
+        if forced {
+            self.ctx.sink.end(&closing.reason);
+            self.refuse_rest().await;
+        }
+        let request = Request::Close {
+            lease: self.meta.shared.lease.clone(),
+            cursor: self.meta.consumer.position(),
+            reason: closing.reason.clone(),
+            forced: closing.forced,
+        };
+        let answer = match self.meta.core.execute(&self.meta.shared.room, request).await {
+            Ok(Answer::Close(CloseAnswer::Done { dead_letters })) => {
+                self.ctx.sink.end(&closing.reason);
+                self.meta.phase = Phase::Gone;
+                self.disarm();
+                self.meta.tell(RunnerEvent::Closed);
+                Ok(dead_letters)
+            }
+            Ok(Answer::Close(CloseAnswer::NotDrained { unhandled })) => {
+                if closing.reply.is_none() {
+                    self.meta.closing = Some(closing);
+                    return self.meta.control(Control::TryClose);
+                }
+                Err(CloseErr::NotDrained { unhandled })
+            }
+            Ok(_) => {
+                self.lose();
+                Err(CloseErr::Fenced { room: self.meta.shared.room.clone() })
+            }
+            Err(error) => {
+                if closing.reply.is_none() {
+                    self.meta.closing = Some(closing);
+                    let pause = self.meta.core.config.retry_interval;
+                    return self.meta.control_after(pause, Control::TryClose);
+                }
+                Err(CloseErr::Store { error: error.to_string() })
+            }
+        };
+        if answer.is_err() {
+            self.open();
+        }
+        if let Some(reply) = closing.reply {
+            let _ = reply.send(answer); // nobody waits any more
+        }
+    }
+
+    /// Tells the callers among the unhandled messages that the room ends.
+    async fn refuse_rest(&mut self) {
+        let mut after = self.meta.consumer.position();
+        loop {
+            let lease = self.meta.shared.lease.clone();
+            let request = Request::ReadLog { lease, after, max_bytes: PAGE_BYTES };
+            let page = match self.meta.core.execute(&self.meta.shared.room, request).await {
+                Ok(Answer::Page(Ok(page))) => page,
+                Ok(_) | Err(_) => return,
+            };
+            let limit = self.meta.core.config.max_message_bytes;
+            for frame in page.entries.iter().flat_map(|e| &e.batch) {
+                let frame = frame.clone();
+                drop(self.ctx.scope().run(|| decode_message::<R::Msg>(frame, limit)));
+            }
+            match page.entries.last() {
+                Some(last) if page.more => after = last.position,
+                Some(_) | None => return,
+            }
+        }
+    }
+}
+
+/// Why a message could not be handled.
+enum Fault {
+    Handler(String),
+    Undecodable(String),
+}

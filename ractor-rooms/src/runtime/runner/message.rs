@@ -1,0 +1,144 @@
+//! What a runner is told, and the handle through which it is told.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use ractor::ActorRef;
+use tokio::sync::oneshot;
+
+use super::super::error::CloseErr;
+use super::super::room_actor::RoomActor;
+use super::super::route::Route;
+use super::super::runner_handle::{Runner, RunnerShared};
+use crate::id::{Epoch, Position, SnapshotNumber};
+use crate::protocol::record::Entry;
+
+/// The envelope of a runner's mailbox.
+pub(crate) enum RoomMessage<R: RoomActor> {
+    /// From a sender on this host, straight in.
+    Local(R::Msg),
+    /// A new entry of the log.
+    Entry(Entry),
+    /// The position of the log's last entry.
+    Head(Position),
+    /// A timer is due.
+    Alarm,
+    /// Of the host.
+    Control(Control),
+}
+
+#[cfg(feature = "cluster")]
+impl<R: RoomActor> ractor::Message for RoomMessage<R> {}
+
+/// What the host, or the runner itself, asks of a runner.
+pub(crate) enum Control {
+    Replay,
+    GoLive,
+    /// Everything before this was admitted before the gate closed, and nothing comes after it.
+    Cut(u64),
+    Thaw,
+    /// The last handler left something to do.
+    Settle,
+    /// The last handler failed: go back to the checkpoint.
+    Repair,
+    /// Close if the log is handled.
+    TryClose,
+    Checkpoint,
+    Checkpointed {
+        number: SnapshotNumber,
+        done: Option<bool>,
+    },
+    Ack,
+    Close {
+        reason: String,
+        forced: bool,
+        reply: oneshot::Sender<Result<u32, CloseErr>>,
+    },
+}
+
+/// The handle of a runner, with its type.
+pub(crate) struct TypedRunner<R: RoomActor> {
+    pub(crate) actor: ActorRef<RoomMessage<R>>,
+    pub(crate) route: Option<Arc<Route<R>>>,
+    pub(crate) shared: Arc<RunnerShared>,
+}
+
+impl<R: RoomActor> TypedRunner<R> {
+    fn cast(&self, message: RoomMessage<R>) {
+        let _ = self.actor.cast(message); // the actor has ended, as its supervisor will hear
+    }
+
+    fn close_gate(&self, cut: impl FnOnce()) {
+        match &self.route {
+            Some(route) => route.close(self.actor.get_id(), cut),
+            None => cut(),
+        }
+    }
+}
+
+impl<R: RoomActor> Runner for TypedRunner<R> {
+    fn shared(&self) -> &RunnerShared {
+        &self.shared
+    }
+
+    fn push(&self, epoch: Epoch, entry: Entry) {
+        if epoch == self.shared.lease.epoch {
+            self.cast(RoomMessage::Entry(entry));
+        }
+    }
+
+    fn head(&self, last: Position) {
+        self.cast(RoomMessage::Head(last));
+    }
+
+    fn replay(&self) {
+        self.cast(RoomMessage::Control(Control::Replay));
+    }
+
+    fn go_live(&self) {
+        self.cast(RoomMessage::Control(Control::GoLive));
+    }
+
+    fn freeze(&self, generation: u64) {
+        // Seen before every message, so the freeze does not wait for the mailbox to be handled.
+        self.shared.freeze.store(generation, Ordering::SeqCst);
+        self.close_gate(|| self.cast(RoomMessage::Control(Control::Cut(generation))));
+    }
+
+    fn thaw(&self) {
+        self.shared.freeze.store(0, Ordering::SeqCst);
+        self.cast(RoomMessage::Control(Control::Thaw));
+    }
+
+    fn checkpoint(&self) {
+        self.cast(RoomMessage::Control(Control::Checkpoint));
+    }
+
+    fn close(&self, reason: String, forced: bool, reply: oneshot::Sender<Result<u32, CloseErr>>) {
+        // Behind the gate, so that every message that was admitted is handled before.
+        self.close_gate(|| {
+            self.cast(RoomMessage::Control(Control::Close { reason, forced, reply }));
+        });
+    }
+
+    fn release(&self) {
+        self.shared.muted.store(true, Ordering::SeqCst);
+        self.close_gate(|| {});
+        self.actor.stop(None);
+    }
+
+    fn finish(&self) {
+        self.close_gate(|| {});
+        self.actor.stop(None);
+    }
+
+    fn id(&self) -> ractor::ActorId {
+        self.actor.get_id()
+    }
+
+    fn discard(&self) {
+        self.shared.muted.store(true, Ordering::SeqCst);
+        self.close_gate(|| {});
+        self.actor.kill();
+    }
+}

@@ -1,0 +1,219 @@
+//! Freezing, thawing and checkpoints.
+
+use std::sync::atomic::Ordering;
+
+use super::super::room_actor::RoomActor;
+use super::super::runner_handle::{FrozenRoom, RunnerEvent};
+use super::super::wire::{SnapshotBody, Unread, encode_message};
+use super::{Control, Phase, RunnerState, Waiting};
+use crate::codec::{CodecErr, Compression, Snapshot, SnapshotHeader, body};
+use crate::delivery::Delivery;
+use crate::id::SnapshotNumber;
+use crate::protocol::record::{Answer, OwnerAnswer, Request, SnapshotKey, SnapshotRef};
+use crate::protocol::source::AbortReason;
+
+impl<R: RoomActor> RunnerState<R> {
+    /// The cut: everything admitted before is in `unread`, and nothing comes after it.
+    pub(super) async fn freeze(&mut self, actor: &R, generation: u64) {
+        if self.meta.shared.freeze.load(Ordering::SeqCst) != generation {
+            return; // thawed before it came to this
+        }
+        if self.meta.phase != Phase::Live {
+            return;
+        }
+        self.settle();
+        let outcome = match &self.meta.failure {
+            Some(error) => Err(AbortReason::FreezeFailed {
+                error: format!("the last handler failed: {error}"),
+            }),
+            None => self.snapshot_for_move(actor).await,
+        };
+        let event = match outcome {
+            Ok(frozen) => {
+                self.meta.phase = Phase::Frozen;
+                self.disarm();
+                RunnerEvent::Froze { generation, frozen: Box::new(frozen) }
+            }
+            Err(why) => RunnerEvent::NotFrozen { generation, why },
+        };
+        self.meta.tell(event);
+    }
+
+    async fn snapshot_for_move(&mut self, actor: &R) -> Result<FrozenRoom, AbortReason> {
+        actor
+            .before_freeze(&mut self.ctx, &mut self.inner)
+            .await
+            .map_err(|e| AbortReason::FreezeFailed { error: e.to_string() })?;
+        self.settle();
+        self.build().map_err(|error| match error {
+            CodecErr::TooLarge { size, limit } => {
+                AbortReason::SnapshotTooLarge { size: size as u64, limit: limit as u64 }
+            }
+            error => AbortReason::FreezeFailed { error: error.to_string() },
+        })
+    }
+
+    /// Goes on after a freeze that came to nothing, in order: what waits first, then the log.
+    pub(super) async fn thaw(&mut self, actor: &R) {
+        if self.meta.phase == Phase::Frozen {
+            self.meta.phase = Phase::Live;
+        }
+        if self.meta.phase != Phase::Live {
+            return;
+        }
+        self.handle_unread(actor).await;
+        self.catch_up(actor).await;
+        self.open();
+    }
+
+    /// Lets the host's senders in, and starts what runs only while the room is live.
+    pub(super) fn open(&mut self) {
+        if self.meta.phase != Phase::Live || self.meta.freezing() {
+            return;
+        }
+        if R::DELIVERY == Delivery::Live
+            && let Some(route) = &self.meta.route
+        {
+            route.open(self.meta.me.clone(), self.meta.consumer.seq());
+        }
+        self.arm();
+    }
+
+    /// Makes the bytes of everything that travels.
+    pub(super) fn build(&mut self) -> Result<FrozenRoom, CodecErr> {
+        let meta = &mut self.meta;
+        let limit = meta.core.config.max_snapshot_bytes;
+        let scope = self.ctx.scope();
+        let state = scope.run(|| body::encode(&self.inner, limit))?;
+        let mut unread = Vec::with_capacity(meta.unread.len());
+        for waiting in &meta.unread {
+            let frame = match waiting {
+                Waiting::Frame(frame) => frame.clone(),
+                Waiting::Local(message) => {
+                    scope.run(|| encode_message(message, R::MESSAGE_VERSION, limit))?
+                }
+            };
+            unread.push(Unread { frame });
+        }
+        let (out_seq, events) = self.ctx.emitter.pending();
+        for couriers in meta.outputs.values_mut() {
+            let last = couriers.len().saturating_sub(1);
+            let mut i = 0;
+            couriers.retain(|courier| {
+                i += 1;
+                i > last || courier.is_busy()
+            });
+        }
+        let outputs = meta
+            .outputs
+            .iter()
+            .map(|(target, couriers)| {
+                (target.clone(), couriers.iter().map(|c| c.segment()).collect())
+            })
+            .collect();
+        let count = unread.len() as u32;
+        let cut = meta.consumer.position();
+        let snapshot = SnapshotBody {
+            state,
+            consumer: meta.consumer.clone(),
+            timers: self.ctx.timers.clone(),
+            out_seq,
+            events,
+            outputs,
+            calls: self.ctx.calls.clone(),
+            next_call: self.ctx.next_call,
+            unread,
+            rng_count: self.ctx.rng_count,
+            at: meta.core.clock.now(),
+        };
+        let whole = limit.saturating_mul(2).saturating_add(1 << 20);
+        let header = SnapshotHeader {
+            room_kind: meta.shared.room.kind.clone(),
+            schema: R::STATE_VERSION,
+            life: meta.shared.life,
+            epoch: meta.shared.lease.epoch,
+            cut,
+            compression: Compression::None,
+        };
+        let body = body::encode(&snapshot, whole)?;
+        let bytes = Snapshot { header, body }.encode(whole)?;
+        meta.attempt += 1;
+        meta.snapshot_number = meta.snapshot_number.next();
+        let snapshot = SnapshotRef {
+            key: SnapshotKey { by: meta.shared.lease.owner.clone(), attempt: meta.attempt },
+            number: meta.snapshot_number,
+            cursor: cut,
+            cursor_seq: meta.consumer.seq(),
+            unread: count,
+            bytes: bytes.len() as u64,
+            schema: R::STATE_VERSION,
+            next_timer: self.ctx.next_deadline(),
+        };
+        Ok(FrozenRoom { snapshot, bytes })
+    }
+
+    /// Saves a checkpoint beside the room: the bytes are made now, the rest happens while it goes on.
+    pub(super) fn checkpoint(&mut self) {
+        let busy = self.meta.checkpointing || self.meta.phase != Phase::Live;
+        if busy || self.meta.failure.is_some() || !self.meta.unread.is_empty() {
+            return;
+        }
+        self.settle();
+        let frozen = match self.build() {
+            Ok(frozen) => frozen,
+            Err(error) => {
+                tracing::warn!(room = %self.meta.shared.room, %error, "checkpoint");
+                self.meta.since_checkpoint = 0; // not again at once
+                return;
+            }
+        };
+        let meta = &mut self.meta;
+        meta.checkpointing = true;
+        meta.since_checkpoint = 0;
+        let handled = meta.shared.handled.load(Ordering::Relaxed);
+        meta.shared.checkpointed.store(handled, Ordering::Relaxed);
+        *meta.shared.checkpoint_at.lock() = meta.core.clock.mark();
+        let (core, me, shared) = (meta.core.clone(), meta.me.clone(), meta.shared.clone());
+        let number = frozen.snapshot.number;
+        meta.pending = Some(frozen.snapshot.clone());
+        meta.core.spawn(async move {
+            let done = core.commit(&shared.room, shared.lease.clone(), frozen).await;
+            let control = Control::Checkpointed { number, done };
+            let _ = me.cast(super::RoomMessage::Control(control)); // the room is gone by now
+        });
+    }
+
+    pub(super) fn checkpointed(&mut self, number: SnapshotNumber, done: Option<bool>) {
+        self.meta.checkpointing = false;
+        let pending = self.meta.pending.take();
+        match done {
+            Some(true) => {
+                if let Some(pending) = pending.filter(|p| p.number == number) {
+                    self.meta.acquired.snapshot = Some(pending);
+                }
+            }
+            Some(false) => self.meta.tell(RunnerEvent::Fenced),
+            None => {} // tried again with the next messages
+        }
+    }
+}
+
+impl super::super::core::HostCore {
+    /// Uploads a snapshot and points to it. `Some(false)` when the lease is not in force any more;
+    /// `None` when the store did not answer.
+    pub(super) async fn commit(
+        &self,
+        room: &crate::id::RoomId,
+        lease: crate::protocol::record::Lease,
+        frozen: FrozenRoom,
+    ) -> Option<bool> {
+        let key = frozen.snapshot.key.clone();
+        self.deadline(self.transport.put_snapshot(room, key, frozen.bytes)).await.ok()?;
+        let request = Request::Checkpoint { lease, snapshot: frozen.snapshot };
+        match self.execute(room, request).await {
+            Ok(Answer::Owner(OwnerAnswer::Done)) => Some(true),
+            Ok(Answer::Owner(OwnerAnswer::Fenced { .. })) => Some(false),
+            Ok(_) | Err(_) => None,
+        }
+    }
+}

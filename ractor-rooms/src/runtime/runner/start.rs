@@ -1,0 +1,207 @@
+//! Making a room: from its snapshot, or new.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use ractor::ActorRef;
+use thiserror::Error;
+
+use super::super::context::{Exits, RoomContext, RoomSink};
+use super::super::core::HostCore;
+use super::super::courier::Courier;
+use super::super::emitter::Emitter;
+use super::super::room_actor::{DecodeStateErr, RoomActor, decode_state};
+use super::super::route::Route;
+use super::super::runner_handle::RunnerShared;
+use super::super::scope::Scope;
+use super::super::timers::TimerTable;
+use super::super::wire::{Segment, SnapshotBody, output_producer};
+use super::{Meta, Phase, RoomMessage, RunnerState, Waiting};
+use crate::codec::{Snapshot, body};
+use crate::delivery::Delivery;
+use crate::id::{Life, Number, Position, RoomId, SnapshotNumber};
+use crate::protocol::Consumer;
+use crate::protocol::record::{Acquired, DeclineReason};
+
+/// What a runner starts from.
+pub(crate) struct StartArgs<R: RoomActor> {
+    pub(crate) core: Arc<HostCore>,
+    pub(crate) shared: Arc<RunnerShared>,
+    pub(crate) acquired: Acquired,
+    /// The bytes that `acquired.snapshot` points to.
+    pub(crate) bytes: Option<Bytes>,
+    /// For a room that has no snapshot.
+    pub(crate) args: Option<R::Arguments>,
+}
+
+/// Why a room could not be made.
+#[derive(Debug, Error)]
+#[error("{0}")]
+pub(crate) struct StartErr(pub(crate) DeclineReason);
+
+impl StartErr {
+    fn failed(error: impl ToString) -> Self {
+        Self(DeclineReason::RestoreFailed { error: error.to_string() })
+    }
+}
+
+/// A snapshot, read.
+pub(super) struct Restored<S> {
+    pub(super) state: S,
+    pub(super) body: SnapshotBody,
+}
+
+impl<R: RoomActor> RunnerState<R> {
+    pub(super) async fn start(
+        actor: &R,
+        me: ActorRef<RoomMessage<R>>,
+        start: StartArgs<R>,
+    ) -> Result<Self, StartErr> {
+        let StartArgs { core, shared, acquired, bytes, args } = start;
+        let sink = RoomSink::new(core.clone(), shared.clone());
+        let scope = Scope {
+            calls: core.calls.clone(),
+            incarnation: core.incarnation(),
+            sink: sink.clone(),
+        };
+        let limit = core.config.max_snapshot_bytes;
+        let restored = bytes
+            .map(|bytes| read_snapshot(actor, &scope, bytes, &shared.room, acquired.life, limit))
+            .transpose()?;
+        let (state, body) = match restored {
+            Some(restored) => (Some(restored.state), Some(restored.body)),
+            None => (None, None),
+        };
+        let durable = R::DELIVERY == Delivery::Durable;
+        // A live room goes on from what was published; a durable one repeats what its replay emits.
+        let (published, events) = match &body {
+            Some(body) if durable => (body.out_seq, body.events.clone()),
+            Some(body) if !acquired.recovered => (body.out_seq, body.events.clone()),
+            Some(_) | None => (acquired.out_seq, Vec::new()),
+        };
+        let (room, lease) = (shared.room.clone(), shared.lease.clone());
+        let emitter = Emitter::new(&core, room, lease, published, events);
+        let mut ctx = RoomContext {
+            core: core.clone(),
+            shared: shared.clone(),
+            sink,
+            emitter,
+            timers: TimerTable::default(),
+            calls: BTreeMap::new(),
+            next_call: 0,
+            rng_count: 0,
+            input: (Position::START, 0),
+            exits: Exits::default(),
+            kind: PhantomData,
+        };
+        let mut consumer = Consumer::default();
+        let mut unread = VecDeque::new();
+        let mut outputs = BTreeMap::new();
+        if let Some(body) = body {
+            ctx.timers = body.timers;
+            ctx.calls = body.calls;
+            ctx.next_call = body.next_call;
+            ctx.rng_count = body.rng_count;
+            consumer = body.consumer;
+            unread = body.unread.into_iter().map(|u| Waiting::Frame(u.frame)).collect();
+            outputs = couriers::<R>(&core, &shared, body.outputs, acquired.recovered);
+        }
+        let inner = match (state, args) {
+            (Some(state), _) => state,
+            (None, Some(args)) => {
+                actor.pre_start(&mut ctx, args).await.map_err(StartErr::failed)?
+            }
+            (None, None) => return Err(StartErr::failed("a new room has no arguments")),
+        };
+        let number = acquired.snapshot.as_ref().map_or(SnapshotNumber(0), |s| s.number);
+        let route = Route::to(&core, &shared.room);
+        let meta = Meta {
+            core,
+            shared,
+            route,
+            me,
+            acquired,
+            phase: Phase::Replaying,
+            acked: consumer.position(),
+            consumer,
+            unread,
+            failure: None,
+            outputs,
+            own: None,
+            ticking: BTreeMap::new(),
+            alarm: None,
+            snapshot_number: number,
+            attempt: 0,
+            checkpointing: false,
+            pending: None,
+            since_checkpoint: 0,
+            given_up: BTreeSet::new(),
+            unacked: 0,
+            ack_planned: false,
+            closing: None,
+        };
+        Ok(Self { ctx, inner, meta })
+    }
+}
+
+/// The queues of what a room had still to deliver.
+pub(super) fn couriers<R: RoomActor>(
+    core: &Arc<HostCore>,
+    shared: &RunnerShared,
+    outputs: BTreeMap<RoomId, Vec<Segment>>,
+    recovered: bool,
+) -> BTreeMap<RoomId, Vec<Arc<Courier>>> {
+    let durable = R::DELIVERY == Delivery::Durable;
+    outputs
+        .into_iter()
+        .map(|(target, segments)| {
+            let mut couriers: Vec<_> = segments
+                .into_iter()
+                .map(|segment| Courier::of_room(core, target.clone(), segment))
+                .collect();
+            if !durable && recovered {
+                // The former activation used numbers that this one does not know of.
+                let owner = &shared.lease.owner;
+                let producer = output_producer(durable, &shared.room, shared.life, owner);
+                let segment =
+                    Segment { producer, life: None, accepted: Number(0), pending: Vec::new() };
+                couriers.push(Courier::of_room(core, target.clone(), segment));
+            }
+            (target, couriers)
+        })
+        .collect()
+}
+
+/// Reads a snapshot: frame, header, body, state.
+pub(super) fn read_snapshot<R: RoomActor>(
+    actor: &R,
+    scope: &Scope,
+    bytes: Bytes,
+    room: &RoomId,
+    life: Life,
+    limit: usize,
+) -> Result<Restored<R::State>, StartErr> {
+    // What travels beside the state, such as unread messages, comes on top of the state's limit.
+    let whole = limit.saturating_mul(2).saturating_add(1 << 20);
+    let snapshot = Snapshot::decode(bytes, &room.kind, whole).map_err(StartErr::failed)?;
+    let header = &snapshot.header;
+    if header.life != life {
+        return Err(StartErr::failed(format!(
+            "expected a snapshot of life {life}, found life {}",
+            header.life
+        )));
+    }
+    let body: SnapshotBody =
+        scope.run(|| body::decode(&snapshot.body, whole)).map_err(StartErr::failed)?;
+    let state = scope.run(|| decode_state(actor, header.schema, &body.state, limit));
+    match state {
+        Ok(state) => Ok(Restored { state, body }),
+        Err(DecodeStateErr::Codec(error)) => Err(StartErr::failed(error)),
+        Err(DecodeStateErr::Upgrade(error)) => Err(StartErr::failed(error)),
+        Err(DecodeStateErr::Newer { found }) => {
+            Err(StartErr(DeclineReason::UnreadableVersion { found, supported: R::STATE_VERSION }))
+        }
+    }
+}

@@ -1,0 +1,335 @@
+//! Driving the adopter: each action becomes a call, each answer an event.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::super::core::{HostCore, RoomFault, unexpected};
+use super::super::kinds::RoomKind;
+use super::super::runner_handle::Runner;
+use super::Supervisor;
+use super::message::Inner;
+use super::slot::{Adopting, Slot};
+use crate::id::{Activation, RoomId};
+use crate::protocol::Adopter;
+use crate::protocol::adopter::{AdopterAction, AdopterEvent, AdopterState, AdopterTimer};
+use crate::protocol::record::{
+    Acquired, Answer, DeclineReason, OwnerAnswer, ParkReason, Phase, RecordView, Request, Seen,
+};
+use crate::protocol::session::HostState;
+use crate::protocol::source::SourceEvent;
+use crate::transport::TransportErr;
+
+impl Supervisor {
+    /// A room is said to be reserved for this host: looks at its record.
+    pub(super) fn look_at(&self, room: RoomId) {
+        if self.slots.contains_key(&room) {
+            return;
+        }
+        let (core, me) = (self.core.clone(), self.me.clone());
+        self.core.spawn(async move {
+            match core.view(&room).await {
+                Ok(Some(view)) => {
+                    let _ = me.cast(Inner::OfferSeen { room, view }.into()); // stopping
+                }
+                Ok(None) => {}
+                Err(error) => tracing::debug!(%room, %error, "offer"), // the sweep repeats it
+            }
+        });
+    }
+
+    pub(super) fn offer_seen(&mut self, room: RoomId, view: RecordView) {
+        let mine = matches!(&view.phase, Phase::Offered { to, .. } if *to == self.core.id);
+        if !mine || self.slots.contains_key(&room) || self.reopening {
+            return;
+        }
+        let acceptable = self.acceptable(&room, &view);
+        self.slots.insert(room.clone(), Slot::default());
+        self.adopt(&room, view.seen, acceptable, None);
+    }
+
+    fn acceptable(&self, room: &RoomId, view: &RecordView) -> Result<(), DeclineReason> {
+        let Some(kind) = self.kinds.get(&room.kind) else {
+            return Err(DeclineReason::UnknownKind);
+        };
+        if let Some(snapshot) = &view.snapshot
+            && snapshot.schema > kind.reads()
+        {
+            let (found, supported) = (snapshot.schema, kind.reads());
+            return Err(DeclineReason::UnreadableVersion { found, supported });
+        }
+        if self.state != HostState::Ready || self.shutdown.is_some() {
+            return Err(DeclineReason::Draining);
+        }
+        if self.slots.len() >= self.core.config.capacity as usize {
+            return Err(DeclineReason::OverCapacity);
+        }
+        Ok(())
+    }
+
+    /// Starts a machine that takes the room.
+    pub(super) fn adopt(
+        &mut self,
+        room: &RoomId,
+        seen: Seen,
+        acceptable: Result<(), DeclineReason>,
+        cached: Option<(crate::protocol::record::SnapshotKey, bytes::Bytes)>,
+    ) {
+        self.next_activation += 1;
+        let activation = Activation { by: self.core.incarnation(), number: self.next_activation };
+        let token = self.token();
+        let (machine, actions) = Adopter::start(activation, seen, acceptable);
+        if let Some(slot) = self.slots.get_mut(room) {
+            slot.adopter = Some(Adopting { token, machine, restore: None, cached });
+            self.drive_adopter(room, token, actions);
+        }
+    }
+
+    /// An event for whatever machine takes the room now.
+    pub(super) fn adopter_now(&mut self, room: &RoomId, event: AdopterEvent) {
+        let token = self.slots.get(room).and_then(|s| s.adopter.as_ref()).map(|a| a.token);
+        if let Some(token) = token {
+            self.adopter_event(room, token, event);
+        }
+    }
+
+    pub(super) fn adopter_event(&mut self, room: &RoomId, token: u64, event: AdopterEvent) {
+        let Some(slot) = self.slots.get_mut(room) else { return };
+        let Some(adopting) = slot.adopter.as_mut().filter(|a| a.token == token) else { return };
+        match adopting.machine.step(event) {
+            Ok(actions) => self.drive_adopter(room, token, actions),
+            Err(rejection) => tracing::debug!(%room, %rejection, "adopter"),
+        }
+    }
+
+    fn drive_adopter(&mut self, room: &RoomId, token: u64, actions: Vec<AdopterAction>) {
+        for action in actions {
+            match action {
+                AdopterAction::Acquire { activation, seen } => {
+                    self.ask(room, token, Request::Acquire { activation, seen }, |answer| {
+                        match answer {
+                            Ok(Answer::Acquire(answer)) => AdopterEvent::ClaimAnswered(answer),
+                            _ => AdopterEvent::ClaimUnanswered,
+                        }
+                    });
+                }
+                AdopterAction::Restore(acquired) => self.restore(room, token, *acquired),
+                AdopterAction::Settle { lease } => {
+                    self.ask(room, token, Request::Settle { lease }, |answer| match answer {
+                        Ok(Answer::Owner(answer)) => AdopterEvent::SettleAnswered(answer),
+                        _ => AdopterEvent::SettleUnanswered,
+                    });
+                }
+                AdopterAction::GoLive { lease: _ } => {
+                    if let Some(runner) = self.slots.get(room).and_then(|s| s.runner.as_ref()) {
+                        runner.go_live();
+                    }
+                }
+                AdopterAction::Discard => {
+                    if let Some(slot) = self.slots.get_mut(room) {
+                        if let Some(adopting) = &slot.adopter {
+                            adopting.abort();
+                        }
+                        if let Some(runner) = slot.runner.take() {
+                            runner.discard();
+                            self.core.runners.remove(room);
+                        }
+                    }
+                }
+                AdopterAction::GiveBack { lease, why } => {
+                    self.core.report(RoomFault::StartFailed {
+                        room: room.clone(),
+                        why: why.to_string(),
+                    });
+                    let request = Request::Park {
+                        lease,
+                        snapshot: None,
+                        offer: None,
+                        why: ParkReason::GivenBack,
+                        failed: Some(why),
+                    };
+                    self.ask(room, token, request, |answer| match answer {
+                        Ok(Answer::Owner(OwnerAnswer::Done | OwnerAnswer::Fenced { .. })) => {
+                            AdopterEvent::GaveBack
+                        }
+                        _ => AdopterEvent::GiveBackUnanswered,
+                    });
+                }
+                AdopterAction::Decline { why } => {
+                    let by = self.core.id.clone();
+                    self.ask(room, token, Request::Decline { by, why }, |_| {
+                        AdopterEvent::DeclineAnswered // without an answer the offer ends by itself
+                    });
+                }
+                AdopterAction::Arm(timer) => {
+                    let after = match timer {
+                        AdopterTimer::Claim => self.core.config.offer_timeout,
+                        AdopterTimer::Restore => self.core.config.restore_timeout,
+                    };
+                    self.adopter_later(room, token, after, AdopterEvent::Fired(timer));
+                }
+            }
+        }
+        self.adopter_done(room, token);
+    }
+
+    /// What follows once the machine has ended.
+    fn adopter_done(&mut self, room: &RoomId, token: u64) {
+        let Some(slot) = self.slots.get_mut(room) else { return };
+        let Some(adopting) = slot.adopter.as_ref().filter(|a| a.token == token) else { return };
+        let resuming = slot.giving.is_some();
+        match adopting.machine.state() {
+            AdopterState::Live { .. } => {
+                slot.adopter = None;
+                slot.idle = (0, self.core.clock.mark());
+                if resuming {
+                    self.source_now(room, SourceEvent::Reacquired);
+                }
+                self.start_waiting_moves(room);
+            }
+            AdopterState::Declined { .. } | AdopterState::Lost => {
+                slot.adopter = None;
+                if resuming {
+                    return self.source_now(room, SourceEvent::ReacquireRefused);
+                }
+                let moves = std::mem::take(&mut slot.moves);
+                self.slots.remove(room);
+                self.refuse_moves(room, moves);
+                self.maybe_shut_down();
+            }
+            AdopterState::Claiming
+            | AdopterState::Restoring { .. }
+            | AdopterState::Replaying { .. }
+            | AdopterState::Settling { .. }
+            | AdopterState::GivingBack { .. }
+            | AdopterState::Declining { .. } => {}
+        }
+    }
+
+    /// Carries a request out and casts what it means back.
+    fn ask(
+        &self,
+        room: &RoomId,
+        token: u64,
+        request: Request,
+        event: impl FnOnce(Result<Answer, TransportErr>) -> AdopterEvent + Send + 'static,
+    ) {
+        let (core, me, room) = (self.core.clone(), self.me.clone(), room.clone());
+        self.core.spawn(async move {
+            let answer = core.execute(&room, request).await;
+            if answer.is_err() {
+                // The machine asks again at once; the pause is here.
+                tokio::time::sleep(core.config.retry_interval).await;
+            }
+            let event = Box::new(event(answer));
+            let _ = me.cast(Inner::Adopter { room, token, event }.into()); // stopping
+        });
+    }
+
+    fn adopter_later(&self, room: &RoomId, token: u64, after: Duration, event: AdopterEvent) {
+        let (me, room) = (self.me.clone(), room.clone());
+        self.core.spawn(async move {
+            tokio::time::sleep(after).await;
+            let event = Box::new(event);
+            let _ = me.cast(Inner::Adopter { room, token, event }.into()); // stopping
+        });
+    }
+
+    /// Fetches the snapshot and makes the runner, in a task that can be given up.
+    fn restore(&mut self, room: &RoomId, token: u64, acquired: Acquired) {
+        let Some(slot) = self.slots.get_mut(room) else { return };
+        slot.lease = Some(acquired.lease.clone());
+        let Some(adopting) = slot.adopter.as_mut() else { return };
+        let cached = adopting.cached.take();
+        let kind = self.kinds.get(&room.kind).cloned();
+        let (core, me, room) = (self.core.clone(), self.me.clone(), room.clone());
+        let permits = self.restores.clone();
+        let supervisor = self.me.get_cell();
+        let restore = tokio::spawn(async move {
+            let _permit = permits.acquire_owned().await;
+            let made = match kind {
+                Some(kind) => make(&core, &*kind, supervisor, &room, acquired, cached).await,
+                None => Err(DeclineReason::UnknownKind),
+            };
+            let message = match made {
+                Ok(runner) => Inner::Spawned { room, token, runner },
+                Err(why) => {
+                    let event = Box::new(AdopterEvent::RestoreFailed(why));
+                    Inner::Adopter { room, token, event }
+                }
+            };
+            let _ = me.cast(message.into()); // the host is stopping
+        });
+        adopting.restore = Some(restore.abort_handle());
+    }
+
+    /// The runner exists.
+    pub(super) fn spawned(&mut self, room: &RoomId, token: u64, runner: Arc<dyn Runner>) {
+        let current = self.slots.get_mut(room).filter(|slot| {
+            slot.adopter.as_ref().is_some_and(|a| {
+                a.token == token && matches!(a.machine.state(), AdopterState::Restoring { .. })
+            })
+        });
+        let Some(slot) = current else { return runner.discard() };
+        slot.runner = Some(runner.clone());
+        self.core.runners.insert(room.clone(), runner.clone());
+        self.adopter_event(room, token, AdopterEvent::Restored);
+        runner.replay();
+    }
+}
+
+async fn make(
+    core: &Arc<HostCore>,
+    kind: &dyn RoomKind,
+    supervisor: ractor::ActorCell,
+    room: &RoomId,
+    acquired: Acquired,
+    cached: Option<(crate::protocol::record::SnapshotKey, bytes::Bytes)>,
+) -> Result<Arc<dyn Runner>, DeclineReason> {
+    let bytes = match &acquired.snapshot {
+        None => None,
+        Some(pointer) => match cached {
+            Some((key, bytes)) if key == pointer.key => Some(bytes),
+            Some(_) | None => Some(fetch(core, room, &pointer.key).await?),
+        },
+    };
+    kind.spawn(core.clone(), supervisor, room.clone(), acquired, bytes).await
+}
+
+/// The bytes of a snapshot, asked for until the restore's deadline.
+async fn fetch(
+    core: &HostCore,
+    room: &RoomId,
+    key: &crate::protocol::record::SnapshotKey,
+) -> Result<bytes::Bytes, DeclineReason> {
+    loop {
+        match core.snapshot(room, key).await {
+            Ok(Some(bytes)) => return Ok(bytes),
+            Ok(None) => {
+                let error = "the store lost the bytes of the snapshot".to_owned();
+                return Err(DeclineReason::RestoreFailed { error });
+            }
+            Err(error) => {
+                tracing::debug!(%room, %error, "snapshot");
+                tokio::time::sleep(core.config.retry_interval).await;
+            }
+        }
+    }
+}
+
+/// Looks at a record until there is an answer.
+pub(super) async fn view_until(core: &HostCore, room: &RoomId) -> Option<Box<RecordView>> {
+    loop {
+        match core.view(room).await {
+            Ok(view) => return view,
+            Err(error) => {
+                tracing::debug!(%room, error = %error, "view");
+                tokio::time::sleep(core.config.retry_interval).await;
+            }
+        }
+    }
+}
+
+/// So that an answer of another kind is logged as what it is.
+pub(super) fn log_unexpected(room: &RoomId, answer: &Answer) {
+    tracing::error!(%room, error = %unexpected(answer), "transport");
+}

@@ -1,0 +1,148 @@
+//! The host's session: heartbeats, its end, and a new start; and the graceful stop.
+
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+
+use super::super::core::RoomFault;
+use super::super::report::MoveReason;
+use super::Supervisor;
+use super::message::{Inner, Responder};
+use crate::id::{Incarnation, RoomId};
+use crate::protocol::SessionKeeper;
+use crate::protocol::session::{HostState, OpenAnswer, SessionSpec};
+use crate::protocol::source::{Goal, SourceEvent};
+
+/// Milliseconds of the host's own monotonic time.
+pub(crate) fn monotonic_ms(mark: Duration) -> u64 {
+    u64::try_from(mark.as_millis()).unwrap_or(u64::MAX)
+}
+
+impl Supervisor {
+    pub(super) fn tick(&mut self) {
+        self.tick_later();
+        let now = self.core.clock.mark();
+        if !self.keeper.is_alive(monotonic_ms(now)) {
+            return self.lapsed();
+        }
+        let every = self.core.config.session_ttl / 3;
+        if self.heartbeat.is_none_or(|sent| now.saturating_sub(sent) >= every) {
+            self.heartbeat_now();
+        }
+        if self.reconcile_at.is_none_or(|at| now.saturating_sub(at) >= every) {
+            self.reconcile_at = Some(now);
+            self.read_owned();
+        }
+        self.read_unrest();
+        self.look_after_rooms(now);
+    }
+
+    pub(super) fn spec(&self) -> SessionSpec {
+        SessionSpec {
+            state: self.state,
+            load: u32::try_from(self.slots.len()).unwrap_or(u32::MAX),
+            capacity: self.core.config.capacity,
+            kinds: self.kinds.iter().map(|(name, kind)| (name.clone(), kind.reads())).collect(),
+        }
+    }
+
+    /// Sends a heartbeat. It counts from now, not from its answer.
+    pub(super) fn heartbeat_now(&mut self) {
+        if self.reopening {
+            return;
+        }
+        let sent_at = self.core.clock.mark();
+        self.heartbeat = Some(sent_at);
+        let (core, me, spec) = (self.core.clone(), self.me.clone(), self.spec());
+        self.core.spawn(async move {
+            let (by, ttl) = (core.incarnation(), core.config.session_ttl);
+            match core.deadline(core.transport.renew_session(&by, ttl, spec)).await {
+                Ok(renewed) => {
+                    let message = Inner::HeartbeatAnswered { sent_at, renewed };
+                    let _ = me.cast(message.into()); // the host is stopping
+                }
+                Err(error) => tracing::debug!(%error, "heartbeat"), // the next one may get through
+            }
+        });
+    }
+
+    pub(super) fn heartbeat_answered(&mut self, sent_at: Duration, renewed: bool) {
+        if self.reopening {
+            return; // an answer of the session that has ended
+        }
+        self.keeper.answered(monotonic_ms(sent_at), renewed);
+        if !self.keeper.is_alive(monotonic_ms(self.core.clock.mark())) {
+            self.lapsed();
+        }
+    }
+
+    /// The session has ended: nothing here may be trusted any more. Starts anew.
+    fn lapsed(&mut self) {
+        if std::mem::replace(&mut self.reopening, true) {
+            return;
+        }
+        let rooms: Vec<RoomId> = self.slots.keys().cloned().collect();
+        for room in &rooms {
+            self.source_now(room, SourceEvent::Lost);
+            self.drop_room(room);
+        }
+        self.core
+            .report(RoomFault::SessionLapsed { host: self.core.id.clone(), rooms: rooms.len() });
+        let (core, me, spec) = (self.core.clone(), self.me.clone(), self.spec());
+        self.core.spawn(async move {
+            loop {
+                let sent_at = core.clock.mark();
+                let ttl = core.config.session_ttl;
+                let open = core.transport.open_session(&core.id, ttl, spec.clone());
+                match core.deadline(open).await {
+                    Ok(OpenAnswer::Opened(incarnation)) => {
+                        let message = Inner::Reopened { incarnation, sent_at };
+                        let _ = me.cast(message.into()); // the host is stopping
+                        return;
+                    }
+                    Ok(OpenAnswer::Taken { .. }) => {} // the old one has yet to end at the store
+                    Err(error) => tracing::debug!(%error, "session"),
+                }
+                tokio::time::sleep(core.config.retry_interval).await;
+            }
+        });
+    }
+
+    pub(super) fn reopened(&mut self, incarnation: Incarnation, sent_at: Duration) {
+        self.core.set_incarnation(incarnation);
+        self.keeper = SessionKeeper::opened(
+            monotonic_ms(self.core.config.session_ttl),
+            monotonic_ms(sent_at),
+        );
+        self.reopening = false;
+        self.heartbeat = None;
+        self.core.listen();
+    }
+
+    /// Unloads every room, then ends the session.
+    pub(super) fn shut_down(&mut self, reply: oneshot::Sender<()>) {
+        self.state = HostState::Draining;
+        self.shutdown = Some(reply);
+        self.heartbeat_now();
+        let rooms: Vec<RoomId> = self.slots.keys().cloned().collect();
+        for room in rooms {
+            self.unload_for_shutdown(&room);
+        }
+        self.maybe_shut_down();
+    }
+
+    pub(super) fn unload_for_shutdown(&mut self, room: &RoomId) {
+        if self.shutdown.is_some() {
+            self.give_up(room, Goal::Unload, MoveReason::Shutdown, Responder::Nobody);
+        }
+    }
+
+    pub(super) fn maybe_shut_down(&mut self) {
+        if !self.slots.is_empty() {
+            return;
+        }
+        if let Some(reply) = self.shutdown.take() {
+            let _ = reply.send(()); // the host gave up waiting
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! What a supervisor has of one room.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::task::AbortHandle;
+
+use super::super::report::{MoveReason, StateTime};
+use super::super::runner_handle::{FrozenRoom, Runner};
+use super::message::Responder;
+use crate::id::{HostId, Seq};
+use crate::protocol::record::{Lease, SnapshotKey};
+use crate::protocol::{Adopter, Source};
+
+/// One room at this host.
+#[derive(Default)]
+pub(super) struct Slot {
+    pub(super) adopter: Option<Adopting>,
+    /// The runner of `lease`.
+    pub(super) runner: Option<Arc<dyn Runner>>,
+    /// The lease that the runner holds, or that is being taken.
+    pub(super) lease: Option<Lease>,
+    pub(super) giving: Option<Giving>,
+    /// Moves that were asked for while the room was not ready yet.
+    pub(super) moves: Vec<(HostId, Responder)>,
+    /// What the room had handled when it was last looked at, and since when it is that.
+    pub(super) idle: (u64, Duration),
+}
+
+/// A machine that takes the room.
+pub(super) struct Adopting {
+    pub(super) token: u64,
+    pub(super) machine: Adopter,
+    pub(super) restore: Option<AbortHandle>,
+    /// Frozen bytes that are still here, so that they need not be fetched.
+    pub(super) cached: Option<(SnapshotKey, Bytes)>,
+}
+
+/// A machine that gives the room up.
+pub(super) struct Giving {
+    pub(super) token: u64,
+    pub(super) machine: Source,
+    /// The runner that was frozen; the slot's may be another one by the end.
+    pub(super) runner: Arc<dyn Runner>,
+    pub(super) lease: Lease,
+    pub(super) frozen: Option<FrozenRoom>,
+    pub(super) reason: MoveReason,
+    pub(super) started: Duration,
+    pub(super) froze_at: Option<Duration>,
+    pub(super) states: Vec<StateTime>,
+    pub(super) responders: Vec<Responder>,
+    /// Whether a look at the record is under way.
+    pub(super) watching: bool,
+    /// The log's head when it froze, and as it was seen last.
+    pub(super) heads: (Option<Seq>, Seq),
+}
+
+impl Slot {
+    /// Whether the room runs here and nothing else is going on.
+    pub(super) fn is_live(&self) -> bool {
+        self.runner.is_some() && self.adopter.is_none() && self.giving.is_none()
+    }
+
+    /// Stops everything, without a snapshot.
+    pub(super) fn discard(self) {
+        if let Some(adopting) = self.adopter {
+            adopting.abort();
+        }
+        if let Some(giving) = self.giving {
+            giving.runner.discard();
+        }
+        if let Some(runner) = self.runner {
+            runner.discard();
+        }
+    }
+}
+
+impl Adopting {
+    pub(super) fn abort(&self) {
+        if let Some(restore) = &self.restore {
+            restore.abort();
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! What the host looks after by itself: rooms that nobody runs, rooms that it should or should not run,
+//! idle rooms, checkpoints.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use super::super::core::place_among;
+use super::Supervisor;
+use super::message::Inner;
+use crate::id::{HostId, RoomId};
+use crate::protocol::record::{Answer, OfferAnswer, ParkReason, Phase, Request};
+use crate::protocol::session::SessionInfo;
+use crate::protocol::store::{Owned, Unrest};
+
+/// Rooms of one page of the sweep.
+const SWEEP_PAGE: usize = 512;
+
+impl Supervisor {
+    pub(super) fn read_owned(&self) {
+        let (core, me) = (self.core.clone(), self.me.clone());
+        self.core.spawn(async move {
+            let by = core.incarnation();
+            match core.deadline(core.transport.owned(&by)).await {
+                Ok(owned) => {
+                    let _ = me.cast(Inner::OwnedRead { owned }.into()); // the host is stopping
+                }
+                Err(error) => tracing::debug!(%error, "reconcile"),
+            }
+            core.read_inbox().await;
+            for room in core.watches.rooms() {
+                core.heal_events(&room).await;
+            }
+        });
+    }
+
+    /// Compares what the records say with what runs: reads the log where something is missing, and gives
+    /// back what does not run here.
+    pub(super) fn reconcile(&mut self, owned: Vec<Owned>) {
+        for Owned { room, activation, epoch, last, .. } in owned {
+            if activation.by != self.core.incarnation() {
+                continue; // of a session that has ended since
+            }
+            let Some(slot) = self.slots.get(&room) else {
+                let lease = crate::protocol::record::Lease { epoch, owner: activation };
+                self.give_back(&room, lease, None);
+                continue;
+            };
+            if let Some(runner) = &slot.runner
+                && runner.shared().lease.owner == activation
+                && runner.shared().received.lock().0 < last
+            {
+                runner.head(last);
+            }
+        }
+    }
+
+    pub(super) fn read_unrest(&mut self) {
+        if self.core.config.capacity == 0 || self.reopening || self.shutdown.is_some() {
+            return;
+        }
+        if std::mem::replace(&mut self.sweeping, true) {
+            return;
+        }
+        let (core, me) = (self.core.clone(), self.me.clone());
+        self.core.spawn(async move {
+            let mut found = Vec::new();
+            let mut after: Option<RoomId> = None;
+            loop {
+                let page = core.transport.unrest(after.as_ref(), SWEEP_PAGE);
+                match core.deadline(page).await {
+                    Ok(page) => {
+                        after = page.last().map(|u| u.room.clone());
+                        let last = page.len() < SWEEP_PAGE;
+                        found.extend(page);
+                        if last {
+                            break;
+                        }
+                    }
+                    Err(error) => {
+                        tracing::debug!(%error, "sweep");
+                        break;
+                    }
+                }
+            }
+            let sessions = if found.is_empty() {
+                Arc::default()
+            } else {
+                core.sessions(core.config.sweep_interval).await.unwrap_or_default()
+            };
+            let _ = me.cast(Inner::UnrestRead { found, sessions }.into()); // the host is stopping
+        });
+    }
+
+    /// Takes up the rooms that placement gives to this host.
+    pub(super) fn sweep(&mut self, found: Vec<Unrest>, sessions: &[SessionInfo]) {
+        self.sweeping = false;
+        let mut starting = self.slots.values().filter(|s| s.adopter.is_some()).count();
+        let most = self.core.config.max_restores.saturating_mul(2);
+        for unrest in found {
+            if starting >= most {
+                return; // the rest at the next sweep
+            }
+            if self.slots.contains_key(&unrest.room) {
+                continue;
+            }
+            if self.is_offered(&unrest) {
+                starting += 1;
+                self.look_at(unrest.room);
+            } else if self.is_due(&unrest, sessions) {
+                let placed = place_among(&unrest.room, &unrest.declined, sessions);
+                if placed.as_ref() == Ok(&self.core.id) {
+                    starting += 1;
+                    self.offer_to_self(unrest.room);
+                }
+            }
+        }
+    }
+
+    fn is_offered(&self, unrest: &Unrest) -> bool {
+        matches!(&unrest.phase, Phase::Offered { to, .. } if *to == self.core.id)
+    }
+
+    fn is_due(&self, unrest: &Unrest, sessions: &[SessionInfo]) -> bool {
+        let now = self.core.clock.now();
+        let alive = |host: &HostId| sessions.iter().any(|s| s.incarnation.host == *host);
+        let work = unrest.backlog || unrest.next_timer.is_some_and(|at| at <= now);
+        match &unrest.phase {
+            Phase::Running => true, // its owner's session has ended
+            Phase::Offered { to, until } => now >= *until || !alive(to),
+            Phase::Parked { why: ParkReason::Blocked { retry_after, .. } } => {
+                work && now >= *retry_after
+            }
+            Phase::Parked { .. } => work,
+            Phase::Closed { .. } => false,
+        }
+    }
+
+    fn offer_to_self(&self, room: RoomId) {
+        let (core, me) = (self.core.clone(), self.me.clone());
+        self.core.spawn(async move {
+            let (to, until) = (core.id.clone(), core.offer_deadline());
+            let request = Request::Offer { to, until, create: false };
+            match core.execute(&room, request).await {
+                Ok(Answer::Offer(OfferAnswer::Done { .. })) => {
+                    let _ = me.cast(Inner::Offered { room }.into()); // the host is stopping
+                }
+                Ok(_) => {} // somebody else was faster
+                Err(error) => tracing::debug!(%room, %error, "offer"),
+            }
+        });
+    }
+
+    /// Checkpoints rooms that are busy, and unloads rooms that are not.
+    pub(super) fn look_after_rooms(&mut self, now: Duration) {
+        let config = &self.core.config;
+        let (checkpoint, idle) = (config.checkpoint_interval, config.idle_timeout);
+        let mut rest = Vec::new();
+        for (room, slot) in &mut self.slots {
+            if !slot.is_live() {
+                continue;
+            }
+            let Some(runner) = &slot.runner else { continue };
+            let shared = runner.shared();
+            let handled = shared.handled.load(Ordering::Relaxed);
+            let saved = shared.checkpointed.load(Ordering::Relaxed);
+            let since = now.saturating_sub(*shared.checkpoint_at.lock());
+            if handled != saved && since >= checkpoint {
+                runner.checkpoint();
+            }
+            if slot.idle.0 != handled {
+                slot.idle = (handled, now);
+            } else if idle.is_some_and(|idle| now.saturating_sub(slot.idle.1) >= idle) {
+                rest.push(room.clone());
+            }
+        }
+        for room in rest {
+            self.unload(&room);
+        }
+    }
+}
