@@ -1,2 +1,11 @@
-//! Placeholder main, replaced by the program itself.
+//! A document is typed key by key while its room keeps moving between hosts.
+
+#[allow(dead_code, reason = "the program that uses this comes last")]
+mod document {
+    pub(crate) mod script;
+    pub(crate) mod trace;
+    pub(crate) mod typist;
+}
+
+/// Placeholder main, replaced by the program itself.
 fn main() {}
