@@ -2,7 +2,11 @@
 
 #[allow(dead_code, reason = "the program that uses this comes last")]
 mod document {
+    pub(crate) mod ballast;
+    pub(crate) mod digest;
+    pub(crate) mod journal;
     pub(crate) mod script;
+    pub(crate) mod state;
     pub(crate) mod trace;
     pub(crate) mod typist;
 }
