@@ -5,6 +5,8 @@ mod document {
     pub(crate) mod ballast;
     pub(crate) mod digest;
     pub(crate) mod journal;
+    pub(crate) mod oracle;
+    pub(crate) mod schedule;
     pub(crate) mod script;
     pub(crate) mod state;
     pub(crate) mod trace;
