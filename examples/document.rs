@@ -14,17 +14,23 @@ use tracing_subscriber::EnvFilter;
 #[allow(dead_code, reason = "the rooms, which use the rest, are not switched on yet")]
 mod document {
     pub(crate) mod ballast;
+    pub(crate) mod client;
     pub(crate) mod digest;
     pub(crate) mod journal;
+    pub(crate) mod mover;
     pub(crate) mod names;
     pub(crate) mod options;
     pub(crate) mod oracle;
     pub(crate) mod progress;
+    pub(crate) mod room;
+    pub(crate) mod run;
     pub(crate) mod schedule;
     pub(crate) mod script;
+    pub(crate) mod senders;
     pub(crate) mod state;
     pub(crate) mod summary;
     pub(crate) mod trace;
+    pub(crate) mod typing;
     pub(crate) mod typist;
 }
 
@@ -62,7 +68,17 @@ fn script(options: &Options) -> Result<Script, String> {
 }
 
 /// Types the script and tells the user what came of it.
-async fn run(_options: &Options, script: Script) -> ExitCode {
-    println!("{} edits are ready to be typed; there are no rooms yet", script.edits.len());
-    ExitCode::FAILURE
+async fn run(options: &Options, script: Script) -> ExitCode {
+    let summary = match document::run::run(options, script).await {
+        Ok(summary) => summary,
+        Err(why) => {
+            eprintln!("error: {why}");
+            return ExitCode::FAILURE;
+        }
+    };
+    match serde_json::to_string(&summary) {
+        Ok(json) if options.json => println!("{json}"),
+        _ => println!("{summary}"),
+    }
+    if summary.all_right() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
