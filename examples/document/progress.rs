@@ -1,0 +1,71 @@
+//! What is seen while the documents are typed: edits done, and where each room is.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use super::names;
+
+/// More rooms than this do not fit beside the bar.
+const ROOMS_SHOWN: usize = 4;
+
+/// A bar on stderr. Nothing is drawn when it is hidden or stderr is no terminal.
+#[derive(Debug)]
+pub(crate) struct Progress {
+    bar: ProgressBar,
+    places: Mutex<Vec<Option<u32>>>,
+}
+
+impl Progress {
+    /// A bar for `edits` edits in `rooms` rooms.
+    pub(crate) fn new(edits: u64, rooms: u32, hidden: bool) -> Self {
+        let target =
+            if hidden { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
+        let style = ProgressStyle::with_template("{bar:40} {human_pos}/{human_len} edits  {msg}")
+            .unwrap_or_else(|_| ProgressStyle::default_bar());
+        let bar = ProgressBar::with_draw_target(Some(edits), target).with_style(style);
+        Self { bar, places: Mutex::new(vec![None; rooms as usize]) }
+    }
+
+    /// One more edit was accepted.
+    pub(crate) fn typed(&self) {
+        self.bar.inc(1);
+    }
+
+    /// The room answered from this host.
+    pub(crate) fn seen(&self, room: u32, host: u32) {
+        let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(place) = places.get_mut(room as usize) {
+            *place = Some(host);
+        }
+        self.bar.set_message(describe(&places));
+    }
+
+    /// Takes the bar away and says how long it stood.
+    pub(crate) fn finish(&self) -> Duration {
+        self.bar.finish_and_clear();
+        self.bar.elapsed()
+    }
+}
+
+fn describe(places: &[Option<u32>]) -> String {
+    let rooms = (0..).zip(places).filter_map(|(room, place)| {
+        place.map(|host| format!("{} on {}", names::document(room), names::host(host)))
+    });
+    let shown: Vec<String> = rooms.take(ROOMS_SHOWN).collect();
+    let more = if places.len() > ROOMS_SHOWN { ", ..." } else { "" };
+    format!("{}{more}", shown.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rooms_are_shown_where_they_were_last_seen() {
+        assert_eq!(describe(&[Some(1), None, Some(0)]), "doc-0 on host-b, doc-2 on host-a");
+        assert_eq!(describe(&[None]), "");
+        assert!(describe(&[Some(0); 5]).ends_with("doc-3 on host-a, ..."));
+    }
+}

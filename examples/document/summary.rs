@@ -1,0 +1,211 @@
+//! What came of the run: for people, and as json.
+
+use std::fmt;
+use std::time::Duration;
+
+use indicatif::{HumanBytes, HumanCount};
+use serde::Serialize;
+
+use super::options::Options;
+use super::oracle::Verdict;
+use super::script::Script;
+
+/// One move that a room really made.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Move {
+    /// How long the room handled nothing.
+    pub(crate) pause: Duration,
+    /// The size of the snapshot that travelled.
+    pub(crate) snapshot_bytes: u64,
+}
+
+/// What came of one document.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Outcome {
+    /// Edits that were accepted.
+    pub(crate) edits: u64,
+    /// Notes of the chatters that were accepted.
+    pub(crate) notes: u64,
+    /// The moves that the room made.
+    pub(crate) moves: Vec<Move>,
+    /// How often a move had to be tried again.
+    pub(crate) retries: u64,
+    /// What became of the messages.
+    pub(crate) verdict: Verdict,
+    /// The sum of the text that the room handed out at the end.
+    pub(crate) sha256: String,
+    /// Whether that text is the known one.
+    pub(crate) matches: bool,
+    /// Edits that did not fit the text when they were handled.
+    pub(crate) misfits: u64,
+    /// Whether the dead weight came through unchanged.
+    pub(crate) ballast_intact: bool,
+    /// What went wrong on the way, in words.
+    pub(crate) problems: Vec<String>,
+}
+
+/// What came of all documents together. The fields are the json that `--json` prints.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Summary {
+    all_right: bool,
+    edits: u64,
+    edits_asked: u64,
+    notes: u64,
+    moves: u64,
+    moves_asked: u64,
+    move_retries: u64,
+    lost: u64,
+    doubled: u64,
+    reordered: u64,
+    foreign: u64,
+    misfits: u64,
+    sha256: String,
+    matches: bool,
+    ballast_intact: bool,
+    pause_us: PauseMicros,
+    /// The largest snapshot.
+    snapshot_bytes: u64,
+    /// All snapshots together.
+    bytes_moved: u64,
+    hosts: u32,
+    writers: u32,
+    delivery: String,
+    seed: u64,
+    elapsed_ms: u64,
+    problems: Vec<String>,
+}
+
+/// How long rooms stood still while they moved, in microseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+struct PauseMicros {
+    p50: u64,
+    p99: u64,
+    max: u64,
+}
+
+impl PauseMicros {
+    fn of(moves: &[Move]) -> Self {
+        let mut pauses: Vec<u64> =
+            moves.iter().map(|one| one.pause.as_micros().try_into().unwrap_or(u64::MAX)).collect();
+        pauses.sort_unstable();
+        // Nearest rank: the smallest value that this share of all values does not exceed.
+        let percentile = |percent: usize| {
+            let rank = (pauses.len() * percent).div_ceil(100);
+            rank.checked_sub(1).and_then(|rank| pauses.get(rank)).copied().unwrap_or(0)
+        };
+        Self { p50: percentile(50), p99: percentile(99), max: percentile(100) }
+    }
+}
+
+impl Summary {
+    /// Adds the documents up.
+    pub(crate) fn new(
+        options: &Options,
+        script: &Script,
+        outcomes: &[Outcome],
+        elapsed: Duration,
+    ) -> Self {
+        let mut verdict = Verdict::default();
+        outcomes.iter().for_each(|outcome| verdict += outcome.verdict);
+        let moves: Vec<Move> = outcomes.iter().flat_map(|o| o.moves.iter().copied()).collect();
+        // The documents have one text; if one differs, it is the one to show.
+        let shown = outcomes.iter().find(|o| !o.matches).or(outcomes.first());
+        let writers = u64::from(options.writers);
+        let mut summary = Self {
+            all_right: false,
+            edits: outcomes.iter().map(|o| o.edits).sum(),
+            edits_asked: script.edits.len() as u64 * writers,
+            notes: outcomes.iter().map(|o| o.notes).sum(),
+            moves: moves.len() as u64,
+            moves_asked: u64::from(options.moves) * writers,
+            move_retries: outcomes.iter().map(|o| o.retries).sum(),
+            lost: verdict.lost,
+            doubled: verdict.doubled,
+            reordered: verdict.reordered,
+            foreign: verdict.foreign,
+            misfits: outcomes.iter().map(|o| o.misfits).sum(),
+            sha256: shown.map(|o| o.sha256.clone()).unwrap_or_default(),
+            matches: shown.is_some_and(|o| o.matches),
+            ballast_intact: outcomes.iter().all(|o| o.ballast_intact),
+            pause_us: PauseMicros::of(&moves),
+            snapshot_bytes: moves.iter().map(|one| one.snapshot_bytes).max().unwrap_or(0),
+            bytes_moved: moves.iter().map(|one| one.snapshot_bytes).sum(),
+            hosts: options.hosts,
+            writers: options.writers,
+            delivery: options.delivery.to_string(),
+            seed: options.seed,
+            elapsed_ms: elapsed.as_millis().try_into().unwrap_or(u64::MAX),
+            problems: outcomes.iter().flat_map(|o| o.problems.iter().cloned()).collect(),
+        };
+        summary.all_right = summary.matches
+            && verdict.is_clean()
+            && summary.moves == summary.moves_asked
+            && summary.edits == summary.edits_asked
+            && summary.misfits == 0
+            && summary.ballast_intact
+            && summary.problems.is_empty();
+        summary
+    }
+
+    /// Adds what went wrong after the documents were judged.
+    pub(crate) fn spoil(&mut self, problem: String) {
+        self.all_right = false;
+        self.problems.push(problem);
+    }
+
+    /// Whether the run proved what it set out to prove.
+    pub(crate) fn all_right(&self) -> bool {
+        self.all_right
+    }
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let s = if self.writers == 1 { "" } else { "s" };
+        writeln!(
+            f,
+            "edits      {} by {} writer{s}, among {} notes, in {:.1?}",
+            HumanCount(self.edits),
+            self.writers,
+            HumanCount(self.notes),
+            Duration::from_millis(self.elapsed_ms),
+        )?;
+        let (moves, asked) = (HumanCount(self.moves), HumanCount(self.moves_asked));
+        writeln!(
+            f,
+            "moves      {moves} of {asked} between {} hosts ({})",
+            self.hosts, self.delivery
+        )?;
+        writeln!(f, "lost       {}", HumanCount(self.lost))?;
+        writeln!(f, "doubled    {}", HumanCount(self.doubled))?;
+        writeln!(f, "reordered  {}", HumanCount(self.reordered))?;
+        if self.moves > 0 {
+            let PauseMicros { p50, p99, max } = self.pause_us;
+            let [p50, p99, max] = [p50, p99, max].map(Duration::from_micros);
+            let (all, largest) = (self.bytes_moved, self.snapshot_bytes);
+            let (all, largest) = (HumanBytes(all), HumanBytes(largest));
+            writeln!(f, "pause      p50 {p50:.1?}, p99 {p99:.1?}, max {max:.1?}")?;
+            writeln!(f, "moved      {all} in snapshots, the largest {largest}")?;
+        }
+        let text = if self.matches { "matches" } else { "DIFFERS" };
+        writeln!(f, "text       {text} (sha256 {})", self.sha256)?;
+        if self.move_retries > 0 {
+            let retries = HumanCount(self.move_retries);
+            writeln!(f, "retries    {retries} of the moves")?;
+        }
+        if self.foreign > 0 {
+            writeln!(f, "foreign    {} messages that nobody sent", HumanCount(self.foreign))?;
+        }
+        if self.misfits > 0 {
+            writeln!(f, "misfits    {} edits outside the text", HumanCount(self.misfits))?;
+        }
+        if !self.ballast_intact {
+            writeln!(f, "ballast    DIFFERS")?;
+        }
+        self.problems.iter().try_for_each(|problem| writeln!(f, "problem    {problem}"))?;
+        f.write_str(if self.all_right { "all right" } else { "NOT all right" })
+    }
+}
+
+#[cfg(test)]
+mod tests;
