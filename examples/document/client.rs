@@ -126,7 +126,7 @@ impl<C: DeliveryClass> Client<C> {
 /// were the message sent again after it, it could be handled twice.
 fn returned_if_full(refusal: RoomErr<DocumentMsg>) -> Result<DocumentMsg, ClientErr> {
     match refusal {
-        RoomErr::Full(msg) => Ok(msg),
+        RoomErr::Full { message } => Ok(message),
         other => Err(ClientErr::Refused(other.to_string())),
     }
 }

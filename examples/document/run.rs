@@ -19,7 +19,7 @@ use super::summary::{Outcome, Summary};
 use super::typing::{Stage, type_document};
 
 /// Room in a snapshot for text and journal, beside the dead weight.
-const SNAPSHOT_ROOM: u64 = 64 << 20;
+const SNAPSHOT_ROOM: usize = 64 << 20;
 
 /// A host did not start, so nothing was typed.
 #[derive(Debug)]
@@ -85,7 +85,7 @@ async fn start_hosts<C: DeliveryClass>(
         let host = names::host(index);
         let started = RoomHost::builder(host.clone(), transport.clone())
             .room(Document::<C>::new(index, Arc::clone(beginning)))
-            .max_snapshot_bytes(SNAPSHOT_ROOM + u64::from(options.state_bytes))
+            .max_snapshot_bytes(SNAPSHOT_ROOM + options.state_bytes as usize)
             .start()
             .await;
         hosts.push(started.map_err(|why| StartErr { host, why: why.to_string() })?);
