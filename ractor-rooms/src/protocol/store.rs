@@ -219,6 +219,11 @@ impl Store {
         self.snapshots.get(&(room.clone(), key.clone())).cloned()
     }
 
+    /// Loses snapshot bytes, as a store does that went back in time; whether they were there.
+    pub fn lose_snapshot(&mut self, room: &RoomId, key: &SnapshotKey) -> bool {
+        self.snapshots.remove(&(room.clone(), key.clone())).is_some()
+    }
+
     /// Forgets bytes that no pointer names and whose attempt cannot be committed any more.
     pub fn drop_orphans(&mut self) {
         let (records, sessions, now) = (&self.records, &self.sessions, self.now);

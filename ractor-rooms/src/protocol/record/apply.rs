@@ -172,8 +172,9 @@ impl Record {
         if !(env.has_snapshot)(&snapshot.key) {
             return Err(OwnerAnswer::NoSnapshot);
         }
-        let cursor = snapshot.cursor;
-        let old = self.snapshot.replace(snapshot);
+        let (cursor, key) = (snapshot.cursor, snapshot.key.clone());
+        // A later number may name the same bytes again; those are not the old ones' to drop.
+        let old = self.snapshot.replace(snapshot).filter(|old| old.key != key);
         self.trim(cursor);
         self.crashes = 0;
         self.failing = None;
@@ -315,7 +316,7 @@ impl Record {
         if first > self.out_seq.next() {
             self.history.clear(); // events in it are numbered by their distance from the last
         }
-        self.out_seq = OutSeq(first.0 + new.len() as u64 - 1);
+        self.out_seq = OutSeq(first.0.saturating_add(new.len() as u64 - 1));
         for event in &new {
             self.history.push_back(event.clone());
             while self.history.len() > env.limits.history {
