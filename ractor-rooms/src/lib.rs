@@ -5,6 +5,8 @@ pub mod codec;
 pub mod delivery;
 pub mod id;
 pub mod protocol;
+#[cfg(feature = "testing")]
+pub mod testing;
 pub mod transport;
 
 pub use delivery::Delivery;
