@@ -7,6 +7,8 @@ pub mod id;
 pub mod protocol;
 #[cfg(feature = "runtime")]
 mod runtime;
+#[cfg(feature = "testing")]
+pub mod testing;
 pub mod transport;
 
 pub use delivery::Delivery;

@@ -104,6 +104,18 @@ pub enum DeclineReason {
     DeadlineMissed,
 }
 
+impl DeclineReason {
+    /// Whether the host tried and failed, or cannot ever; as opposed to not now.
+    pub fn is_failure(&self) -> bool {
+        match self {
+            Self::UnreadableVersion { .. } | Self::RestoreFailed { .. } | Self::DeadlineMissed => {
+                true
+            }
+            Self::UnknownKind | Self::OverCapacity | Self::Draining => false,
+        }
+    }
+}
+
 /// One entry of the log: one producer's batch.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Entry {
@@ -230,6 +242,8 @@ pub struct Record {
     pub dead_letters: VecDeque<DeadLetter>,
     /// Hosts that would not or could not adopt since the room last settled.
     pub declined: BTreeSet<HostId>,
+    /// How often an adoption failed since then.
+    pub failures: u32,
 }
 
 impl Record {
@@ -255,6 +269,7 @@ impl Record {
             failing: None,
             dead_letters: VecDeque::new(),
             declined: BTreeSet::new(),
+            failures: 0,
         }
     }
 

@@ -14,7 +14,7 @@
 //! away from under it. It reads the record, and goes on only by acquiring again.
 
 use super::Rejection;
-use super::record::{DeclineReason, Phase, RecordView};
+use super::record::{DeclineReason, ParkReason, Phase, RecordView};
 use crate::id::{Epoch, HostId};
 
 /// Why a room is given up.
@@ -413,7 +413,7 @@ impl Source {
             }
             // An adopter had it and gave it back, or it moved on already.
             None => match &view.phase {
-                Phase::Parked { .. } => self.resume(None),
+                Phase::Parked { why } => self.resume(declined(why)),
                 Phase::Offered { .. } | Phase::Running => {
                     self.state = SourceState::Offered;
                     vec![SourceAction::Watch]
@@ -450,16 +450,7 @@ impl Source {
         match &view.phase {
             Phase::Offered { .. } | Phase::Running => vec![SourceAction::Watch],
             // The offered host declined: no need to wait for the deadline.
-            Phase::Parked { why } => {
-                let why = match why {
-                    super::record::ParkReason::Declined { why }
-                    | super::record::ParkReason::Blocked { why, .. } => Some(why.clone()),
-                    super::record::ParkReason::New
-                    | super::record::ParkReason::Idle
-                    | super::record::ParkReason::GivenBack => None,
-                };
-                self.resume(why)
-            }
+            Phase::Parked { why } => self.resume(declined(why)),
             Phase::Closed { .. } => self.gone(),
         }
     }
@@ -575,5 +566,13 @@ impl Source {
             SourceEvent::Lost => "Lost",
         };
         Rejection { machine: "source", state: self.state_name(), event }
+    }
+}
+
+/// What the host that did not adopt said.
+fn declined(why: &ParkReason) -> Option<DeclineReason> {
+    match why {
+        ParkReason::Declined { why } | ParkReason::Blocked { why, .. } => Some(why.clone()),
+        ParkReason::New | ParkReason::Idle | ParkReason::GivenBack => None,
     }
 }

@@ -111,6 +111,7 @@ impl Store {
             return (missing(&request), Vec::new());
         };
         let before = record.owner.clone();
+        let writes_snapshot = matches!(&request, Request::Checkpoint { .. } | Request::Park { .. });
         let (answer, effects) = {
             let (sessions, now, snapshots) = (&self.sessions, self.now, &self.snapshots);
             let session = |host: &HostId| live_session(sessions, now, host);
@@ -125,6 +126,9 @@ impl Store {
             record.apply(room, request, &env)
         };
         self.reindex(room, before.as_ref(), &record);
+        if let Some(snapshot) = record.snapshot.as_ref().filter(|_| writes_snapshot) {
+            self.drop_older_attempts(room, &snapshot.key);
+        }
         self.records.insert(room.clone(), record);
         for effect in &effects {
             if let Effect::DropSnapshot(key) = effect {
@@ -143,6 +147,17 @@ impl Store {
             let epoch = record.epoch.next().max(floor).max(Epoch(self.now.0));
             let (last, letters) = (record.last, std::mem::take(&mut record.dead_letters));
             *record = Record { last, dead_letters: letters, ..Record::born(epoch) };
+        }
+    }
+
+    /// Attempts of one activation are committed in order: what is older than a committed one and not
+    /// named never will be.
+    fn drop_older_attempts(&mut self, room: &RoomId, key: &SnapshotKey) {
+        let from = (room.clone(), SnapshotKey { by: key.by.clone(), attempt: 0 });
+        let to = (room.clone(), key.clone());
+        let older: Vec<_> = self.snapshots.range(from..to).map(|(key, _)| key.clone()).collect();
+        for key in older {
+            self.snapshots.remove(&key);
         }
     }
 
@@ -217,6 +232,11 @@ impl Store {
     /// Snapshot bytes by key.
     pub fn snapshot(&self, room: &RoomId, key: &SnapshotKey) -> Option<Bytes> {
         self.snapshots.get(&(room.clone(), key.clone())).cloned()
+    }
+
+    /// Loses snapshot bytes, as a store does that went back in time; whether they were there.
+    pub fn lose_snapshot(&mut self, room: &RoomId, key: &SnapshotKey) -> bool {
+        self.snapshots.remove(&(room.clone(), key.clone())).is_some()
     }
 
     /// Forgets bytes that no pointer names and whose attempt cannot be committed any more.

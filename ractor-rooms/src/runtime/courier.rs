@@ -190,19 +190,20 @@ impl Courier {
                 Todo::Rest => return,
                 Todo::Pause => tokio::time::sleep(core.config.retry_interval).await,
                 Todo::Act(actions) => {
-                    let mut pause = false;
+                    let (mut pause, mut found) = (false, false);
                     let mut work: VecDeque<SenderAction> = actions.into();
                     while let Some(action) = work.pop_front() {
                         match self.act(&core, action).await {
                             Step::Event(event) => work.extend(self.step(event)),
                             Step::Pause => pause = true,
+                            Step::Found => found = true,
                             Step::Nothing => {}
                         }
                     }
                     if let Some(told) = self.progress.get() {
                         told();
                     }
-                    if pause {
+                    if pause && !found {
                         tokio::time::sleep(core.config.retry_interval).await;
                     }
                 }
@@ -299,7 +300,7 @@ impl Courier {
             }
             SenderAction::FindHost { create: true } => {
                 match core.find_host(&self.target, true).await {
-                    Ok(()) => Step::Nothing,
+                    Ok(()) => Step::Found,
                     Err(FindErr::UnknownKind) => {
                         let unnumbered = self.unnumbered();
                         self.finish(unnumbered, |_| Err(Undelivered::UnknownKind))
@@ -384,6 +385,8 @@ impl Drop for Courier {
 enum Step {
     Event(SenderEvent),
     Pause,
+    /// There is a host now: no pause is needed.
+    Found,
     Nothing,
 }
 

@@ -62,8 +62,8 @@ pub enum RoomErr<M> {
     Closed {
         /// Why.
         reason: String,
-        /// The message.
-        message: M,
+        /// The message, unless it had been accepted before.
+        message: Option<M>,
     },
     /// The room ended and was born again while the message was under way.
     OtherLife {
@@ -91,9 +91,9 @@ impl<M> RoomErr<M> {
             | Self::Encode { message, .. }
             | Self::Full { message }
             | Self::Expired { message, .. }
-            | Self::Closed { message, .. }
             | Self::OtherLife { message }
             | Self::HostStopped { message } => Some(message),
+            Self::Closed { message, .. } => message,
             Self::OutcomeUnknown | Self::Lost => None,
         }
     }

@@ -123,10 +123,7 @@ impl<R: RoomActor> RoomRef<R> {
             }
             .map_or(Ok(CallResult::SenderError), |outcome| match outcome {
                 Ok(value) => Ok(CallResult::Success(value)),
-                Err(Outcome::Closed { reason }) => {
-                    tracing::debug!(%reason, "the room was closed before it answered");
-                    Ok(CallResult::SenderError)
-                }
+                Err(Outcome::Closed { reason }) => Err(RoomErr::Closed { reason, message: None }),
                 Err(Outcome::Unknown) => Err(RoomErr::OutcomeUnknown),
                 Err(Outcome::Dropped | Outcome::Answer(_)) => Ok(CallResult::SenderError),
             })

@@ -256,7 +256,7 @@ fn refused<M>(why: Undelivered, kind: &str, waited: std::time::Duration, message
     match why {
         Undelivered::Expired => RoomErr::Expired { waited, message },
         Undelivered::Full => RoomErr::Full { message },
-        Undelivered::Closed { reason } => RoomErr::Closed { reason, message },
+        Undelivered::Closed { reason } => RoomErr::Closed { reason, message: Some(message) },
         Undelivered::OtherLife => RoomErr::OtherLife { message },
         Undelivered::UnknownKind => RoomErr::UnknownKind { kind: kind.to_owned(), message },
         Undelivered::OutcomeUnknown => RoomErr::OutcomeUnknown,

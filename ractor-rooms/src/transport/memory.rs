@@ -88,6 +88,11 @@ impl MemoryTransport {
         look(&self.lock().store)
     }
 
+    /// Loses snapshot bytes, for tests of what follows; whether they were there.
+    pub fn lose_snapshot(&self, room: &RoomId, key: &SnapshotKey) -> bool {
+        self.lock().store.lose_snapshot(room, key)
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         // A panic while the lock is held would have to come from the store itself, whose steps leave it
         // consistent at every return.

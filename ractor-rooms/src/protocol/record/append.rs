@@ -23,7 +23,7 @@ impl Record {
     ) -> (AppendAnswer, Vec<Effect>) {
         match self.admit(room, &append, env) {
             Err(answer) => (answer, Vec::new()),
-            Ok(()) => self.write(append, env),
+            Ok(()) => self.write(room, append, env),
         }
     }
 
@@ -38,7 +38,9 @@ impl Record {
         let known = self.producers.get(&append.producer);
         let (epoch, last) = known.map_or((0, Number(0)), |p| (p.epoch, p.last));
         // A pruned producer's late copy must not pass for a new producer's first message.
-        let pruned = known.is_none() && self.pruned.is_some_and(|p| append.producer.birth() <= p);
+        let pruned = known.is_none()
+            && !self.is_kept(room, &append.producer)
+            && self.pruned.is_some_and(|p| append.producer.birth() <= p);
         if pruned || append.epoch < epoch {
             return Err(AppendAnswer::Fenced { epoch, last: known.map(|p| p.last), now: env.now });
         }
@@ -46,7 +48,7 @@ impl Record {
         if count == 0 {
             return Ok(()); // a withdrawal
         }
-        if append.first.0 + count - 1 <= last.0 {
+        if append.first.0.saturating_add(count - 1) <= last.0 {
             return Err(AppendAnswer::Duplicate {
                 last,
                 seq: self.seq,
@@ -61,13 +63,21 @@ impl Record {
             return Err(AppendAnswer::Gap { last, seq: self.seq });
         }
         let bytes: usize = append.batch.iter().map(Bytes::len).sum();
+        if known.is_none() && !self.has_place(room, env) {
+            return Err(AppendAnswer::Full { seq: self.seq });
+        }
         if !self.has_space(bytes, self.is_own(room, &append.producer), env) {
             return Err(AppendAnswer::Full { seq: self.seq });
         }
         Ok(())
     }
 
-    fn write(&mut self, append: Append, env: &Env<'_>) -> (AppendAnswer, Vec<Effect>) {
+    fn write(
+        &mut self,
+        room: &RoomId,
+        append: Append,
+        env: &Env<'_>,
+    ) -> (AppendAnswer, Vec<Effect>) {
         let mut effects = Vec::new();
         let last = self.producers.get(&append.producer).map_or(Number(0), |p| p.last);
         let count = append.batch.len() as u64;
@@ -94,7 +104,7 @@ impl Record {
         }
         let last = Number(last.0 + count);
         self.producers.insert(append.producer, ProducerEntry { epoch: append.epoch, last, used });
-        self.prune_producers(env);
+        self.prune_producers(room, env);
         let answer = AppendAnswer::Accepted {
             last,
             seq: self.seq,
@@ -127,6 +137,24 @@ impl Record {
         }
     }
 
+    /// Whether one more producer can be remembered.
+    fn has_place(&self, room: &RoomId, env: &Env<'_>) -> bool {
+        self.producers.len() < env.limits.producers.max(1)
+            || self.producers.keys().any(|producer| !self.is_kept(room, producer))
+    }
+
+    /// Whether a producer is never pruned: durable rooms, and the room's present activation. Neither can
+    /// come back under a younger name, as a host can, so a pruned one would be fenced for ever.
+    fn is_kept(&self, room: &RoomId, producer: &Producer) -> bool {
+        match producer {
+            Producer::Room(..) => true,
+            Producer::Activation(id, activation) => {
+                id == room && self.owner.as_ref() == Some(activation)
+            }
+            Producer::Host(_) => false,
+        }
+    }
+
     fn has_space(&self, bytes: usize, own: bool, env: &Env<'_>) -> bool {
         let share = |limit: usize| if own { limit } else { limit - limit / 8 };
         self.log.len() < share(env.limits.log_entries)
@@ -134,11 +162,12 @@ impl Record {
     }
 
     /// Forgets the producers that are silent longest, and remembers the newest birth among them.
-    fn prune_producers(&mut self, env: &Env<'_>) {
+    fn prune_producers(&mut self, room: &RoomId, env: &Env<'_>) {
         while self.producers.len() > env.limits.producers.max(1) {
             let oldest = self
                 .producers
                 .iter()
+                .filter(|(producer, _)| !self.is_kept(room, producer))
                 .min_by_key(|(_, p)| p.used)
                 .map(|(producer, _)| producer.clone());
             let Some(oldest) = oldest else { return };

@@ -86,7 +86,7 @@ impl Record {
             return AcquireAnswer::NoSession;
         }
         let repeated = self.owner.as_ref() == Some(&activation);
-        if !repeated && (*seen != now || !self.may_acquire(&activation.by.host, env)) {
+        if !repeated && (*seen != now || !self.may_acquire(&activation.by, env)) {
             return AcquireAnswer::Refused { seen: now, phase: self.phase.clone() };
         }
         if let Some(snapshot) = &self.snapshot
@@ -118,14 +118,15 @@ impl Record {
 
     /// Whether a host may take the room now: it is free, its owner is dead, or the offer is to this
     /// host or over.
-    fn may_acquire(&self, host: &HostId, env: &Env<'_>) -> bool {
+    fn may_acquire(&self, by: &Incarnation, env: &Env<'_>) -> bool {
         match &self.phase {
             Phase::Running => self.owner.as_ref().is_none_or(|owner| !(env.alive)(&owner.by)),
             Phase::Offered { to, until } => {
-                to == host || env.now >= *until || (env.session)(to).is_none()
+                *to == by.host || env.now >= *until || (env.session)(to).is_none()
             }
+            // The source of a move that nobody could adopt goes on at once.
             Phase::Parked { why: ParkReason::Blocked { retry_after, .. } } => {
-                env.now >= *retry_after
+                env.now >= *retry_after || self.parted.as_ref() == Some(by)
             }
             Phase::Parked { .. } => true,
             Phase::Closed { .. } => false,
@@ -141,6 +142,7 @@ impl Record {
         }
         self.settled = true;
         self.declined.clear();
+        self.failures = 0;
         (OwnerAnswer::Done, self.tell_parted(Some(self.epoch)))
     }
 
@@ -172,8 +174,9 @@ impl Record {
         if !(env.has_snapshot)(&snapshot.key) {
             return Err(OwnerAnswer::NoSnapshot);
         }
-        let cursor = snapshot.cursor;
-        let old = self.snapshot.replace(snapshot);
+        let (cursor, key) = (snapshot.cursor, snapshot.key.clone());
+        // A later number may name the same bytes again; those are not the old ones' to drop.
+        let old = self.snapshot.replace(snapshot).filter(|old| old.key != key);
         self.trim(cursor);
         self.crashes = 0;
         self.failing = None;
@@ -200,7 +203,7 @@ impl Record {
         self.settled = false;
         match failed {
             Some(reason) => {
-                self.note_decline(lease.owner.by.host.clone(), reason, why, env);
+                self.note_decline(lease.owner.by.host.clone(), reason, env);
                 effects.extend(self.tell_parted(None));
             }
             None => {
@@ -215,21 +218,16 @@ impl Record {
         (OwnerAnswer::Done, effects)
     }
 
-    /// Back to parked; after several hosts in a row failed, for a while.
-    fn note_decline(
-        &mut self,
-        by: HostId,
-        reason: DeclineReason,
-        otherwise: ParkReason,
-        env: &Env<'_>,
-    ) {
+    /// Back to parked; after several failures in a row, for a while.
+    fn note_decline(&mut self, by: HostId, why: DeclineReason, env: &Env<'_>) {
         self.declined.insert(by);
-        let why = if self.declined.len() >= env.limits.failed_adoptions {
+        self.failures = self.failures.saturating_add(u32::from(why.is_failure()));
+        let why = if why.is_failure() && self.failures >= env.limits.failed_adoptions {
             self.declined.clear();
             let retry_after = Millis(env.now.0.saturating_add(env.limits.blocked_ms));
-            ParkReason::Blocked { retry_after, why: reason }
+            ParkReason::Blocked { retry_after, why }
         } else {
-            otherwise
+            ParkReason::Declined { why }
         };
         self.phase = Phase::Parked { why };
     }
@@ -264,8 +262,7 @@ impl Record {
     fn decline(&mut self, by: HostId, why: DeclineReason, env: &Env<'_>) -> Outcome<OfferAnswer> {
         match &self.phase {
             Phase::Offered { to, .. } if *to == by => {
-                let otherwise = ParkReason::Declined { why: why.clone() };
-                self.note_decline(by, why, otherwise, env);
+                self.note_decline(by, why, env);
                 (OfferAnswer::Done { life: self.life }, self.tell_parted(None))
             }
             Phase::Running
@@ -315,7 +312,7 @@ impl Record {
         if first > self.out_seq.next() {
             self.history.clear(); // events in it are numbered by their distance from the last
         }
-        self.out_seq = OutSeq(first.0 + new.len() as u64 - 1);
+        self.out_seq = OutSeq(first.0.saturating_add(new.len() as u64 - 1));
         for event in &new {
             self.history.push_back(event.clone());
             while self.history.len() > env.limits.history {

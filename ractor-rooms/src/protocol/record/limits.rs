@@ -8,14 +8,15 @@ pub struct RecordLimits {
     pub log_entries: usize,
     /// Payload bytes in the log, with the same reserve.
     pub log_bytes: usize,
-    /// Producers that are remembered; the ones silent longest are pruned.
+    /// Producers that are remembered. Hosts that are silent longest are pruned; other rooms never are,
+    /// because a replay may repeat what they sent, so that a new producer may find the record full.
     pub producers: usize,
     /// Events that are kept for members who were away.
     pub history: usize,
     /// Dead letters that are kept; the oldest go first.
     pub dead_letters: usize,
     /// Failed adoptions in a row after which the room rests a while.
-    pub failed_adoptions: usize,
+    pub failed_adoptions: u32,
     /// How long a room rests after that, in milliseconds.
     pub blocked_ms: u64,
 }
@@ -29,7 +30,7 @@ impl Default for RecordLimits {
             history: 256,
             dead_letters: 1_024,
             failed_adoptions: 3,
-            blocked_ms: 5_000,
+            blocked_ms: 30_000,
         }
     }
 }

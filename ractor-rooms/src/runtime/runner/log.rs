@@ -364,6 +364,9 @@ impl<R: RoomActor> RunnerState<R> {
         // What was pushed while the room replayed was left in the log.
         self.catch_up(actor).await;
         self.open();
+        if self.meta.acquired.recovered {
+            self.checkpoint(); // so that another crash does not go back as far
+        }
     }
 
     /// Handles what waits inside the runner, in order.

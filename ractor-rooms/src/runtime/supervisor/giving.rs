@@ -122,13 +122,14 @@ impl Supervisor {
                         slot.runner = None;
                         self.core.runners.remove(room);
                     }
-                    self.source_later(room, token, Duration::ZERO, SourceEvent::Released);
+                    cast_source(&self.me, room.clone(), token, SourceEvent::Released, false);
                 }
                 SourceAction::Arm(timer) => {
                     let config = &self.core.config;
                     let after = match timer {
                         SourceTimer::Freeze => config.freeze_timeout,
-                        SourceTimer::Offer => config.offer_timeout,
+                        // A little after the store lets anybody in.
+                        SourceTimer::Offer => config.offer_timeout + config.sweep_interval,
                         SourceTimer::Relay => {
                             config.restore_timeout.saturating_add(config.offer_timeout)
                         }

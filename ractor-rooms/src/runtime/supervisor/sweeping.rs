@@ -108,7 +108,9 @@ impl Supervisor {
                 starting += 1;
                 self.look_at(unrest.room);
             } else if self.is_due(&unrest, sessions) {
-                let placed = place_among(&unrest.room, &unrest.declined, sessions);
+                // When every host has declined, the first one is asked again.
+                let placed = place_among(&unrest.room, &unrest.declined, sessions)
+                    .or_else(|_| place_among(&unrest.room, &[], sessions));
                 if placed.as_ref() == Ok(&self.core.id) {
                     starting += 1;
                     self.offer_to_self(unrest.room);

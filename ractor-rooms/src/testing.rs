@@ -1,0 +1,13 @@
+#![doc = include_str!("../docs/writing_a_transport.md")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "this is test code for other crates: a failed check panics"
+)]
+
+pub mod conformance;
+mod dice;
+mod subject;
+
+pub use subject::{MemorySubject, Subject, small_limits};
