@@ -96,16 +96,8 @@ impl Store {
 
     /// Carries one request out, atomically.
     pub fn step(&mut self, room: &RoomId, request: Request, floor: Epoch) -> (Answer, Vec<Effect>) {
-        if !self.records.contains_key(room) {
-            match &request {
-                Request::Offer { create: true, .. } => {
-                    let epoch = Epoch(self.now.0.max(floor.0).max(1));
-                    self.records.insert(room.clone(), Record::born(epoch));
-                }
-                other => return (missing(other), Vec::new()),
-            }
-        } else if let Request::Offer { create: true, .. } = &request {
-            self.reborn(room, floor);
+        if let Request::Offer { create: true, .. } = &request {
+            self.birth(room, floor);
         }
         let Some(mut record) = self.records.remove(room) else {
             return (missing(&request), Vec::new());
@@ -138,15 +130,19 @@ impl Store {
         (answer, effects)
     }
 
-    /// A closed room that is offered again is born again, under a later epoch than its last.
-    fn reborn(&mut self, room: &RoomId, floor: Epoch) {
-        let Some(record) = self.records.get_mut(room) else {
-            return;
-        };
-        if matches!(record.phase, Phase::Closed { .. }) {
-            let epoch = record.epoch.next().max(floor).max(Epoch(self.now.0));
-            let (last, letters) = (record.last, std::mem::take(&mut record.dead_letters));
-            *record = Record { last, dead_letters: letters, ..Record::born(epoch) };
+    /// Gives a room a record if it has none, or if its last life has ended; then under a later epoch.
+    fn birth(&mut self, room: &RoomId, floor: Epoch) {
+        let floor = floor.max(Epoch(self.now.0)).max(Epoch(1));
+        match self.records.get_mut(room) {
+            None => {
+                self.records.insert(room.clone(), Record::born(floor));
+            }
+            Some(record) if matches!(record.phase, Phase::Closed { .. }) => {
+                let epoch = record.epoch.next().max(floor);
+                let (last, dead_letters) = (record.last, std::mem::take(&mut record.dead_letters));
+                *record = Record { last, dead_letters, ..Record::born(epoch) };
+            }
+            Some(_) => {}
         }
     }
 

@@ -31,12 +31,6 @@ impl CallTable {
             waiter(outcome);
         }
     }
-
-    /// How many calls wait.
-    #[cfg(test)]
-    pub(crate) fn len(&self) -> usize {
-        self.waiting.len()
-    }
 }
 
 /// The place of one call in the table, if it got one. Given up when the caller stops waiting, so that

@@ -157,12 +157,9 @@ impl<T: DeserializeOwned + Send + 'static> Reply<T> {
     }
 }
 
-fn waiter<T: DeserializeOwned>(
+fn waiter<T: DeserializeOwned + Send + 'static>(
     port: oneshot::Sender<Result<T, Outcome>>,
-) -> impl FnOnce(Outcome) + Send + Sync
-where
-    T: Send + 'static,
-{
+) -> impl FnOnce(Outcome) + Send + Sync {
     let port = Mutex::new(Some(port)); // `Sync` for the table's sake; used once
     move |outcome| {
         let Some(port) = port.lock().take() else { return };

@@ -214,11 +214,11 @@ impl<R: RoomActor> Route<R> {
                 GateAction::FlushToMailbox => {
                     self.opening.store(false, Ordering::Release);
                     for Held { message, ack } in self.held.lock().drain(..) {
-                        let cast =
-                            door.mailbox.as_ref().map(|m| m.cast(RoomMessage::Local(message)));
-                        match cast {
-                            Some(Ok(())) => accept(ack),
-                            Some(Err(_)) | None => lost(ack), // the runner died as it opened
+                        let open = door.mailbox.as_ref();
+                        // It fails only if the runner died as it opened.
+                        match open.is_some_and(|m| m.cast(RoomMessage::Local(message)).is_ok()) {
+                            true => accept(ack),
+                            false => lost(ack),
                         }
                     }
                 }

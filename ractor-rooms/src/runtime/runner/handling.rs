@@ -111,7 +111,7 @@ impl<R: RoomActor> RunnerState<R> {
     /// Handles one message, with a panic as an error, and settles what it left.
     pub(super) async fn handle_app(&mut self, actor: &R, message: R::Msg) -> Result<(), String> {
         self.settle();
-        let RunnerState { ctx, inner, meta } = self;
+        let Self { ctx, inner, meta } = self;
         let durable = R::DELIVERY == Delivery::Durable;
         if durable {
             ctx.sink.keep();

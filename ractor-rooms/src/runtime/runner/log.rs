@@ -497,10 +497,8 @@ impl<R: RoomActor> RunnerState<R> {
         loop {
             let lease = self.meta.shared.lease.clone();
             let request = Request::ReadLog { lease, after, max_bytes: PAGE_BYTES };
-            let page = match self.meta.core.execute(&self.meta.shared.room, request).await {
-                Ok(Answer::Page(Ok(page))) => page,
-                Ok(_) | Err(_) => return,
-            };
+            let answer = self.meta.core.execute(&self.meta.shared.room, request).await;
+            let Ok(Answer::Page(Ok(page))) = answer else { return };
             let limit = self.meta.core.config.max_message_bytes;
             for frame in page.entries.iter().flat_map(|e| &e.batch) {
                 let frame = frame.clone();
