@@ -8,6 +8,7 @@
 
 pub mod conformance;
 mod dice;
+pub mod differential;
 mod subject;
 
 pub use subject::{MemorySubject, Subject, small_limits};

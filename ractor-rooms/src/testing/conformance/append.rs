@@ -136,7 +136,10 @@ async fn fill(b: &Bench<'_>, room: &crate::id::RoomId, p: &Producer) -> u64 {
     let mut sent = 0;
     loop {
         match b.append(room, p, sent + 1, &["x"]).await {
-            AppendAnswer::Accepted { .. } => sent += 1,
+            AppendAnswer::Accepted { .. } => {
+                sent += 1;
+                assert!(sent <= b.limits.log_entries as u64, "the log has no bound");
+            }
             AppendAnswer::Full { seq } => {
                 assert_eq!(seq, b.view(room).await.seq);
                 return sent;

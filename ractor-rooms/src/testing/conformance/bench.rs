@@ -262,6 +262,7 @@ impl<'a> Bench<'a> {
             if !page.more {
                 return entries;
             }
+            assert!(entries.len() <= self.limits.log_entries, "the pages do not end");
         }
     }
 
