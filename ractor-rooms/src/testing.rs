@@ -9,6 +9,8 @@
 pub mod conformance;
 mod dice;
 pub mod differential;
+pub mod faulty;
 mod subject;
 
+pub use faulty::{Aimed, Fault, FaultEvent, FaultPlan, FaultyTransport, Operation};
 pub use subject::{MemorySubject, Subject, small_limits};
