@@ -109,6 +109,13 @@ impl Consumer {
         self.seq = self.seq.max(entry.last_seq());
     }
 
+    /// The log was read to its end when the room's `seq` was `head`: whatever is not in it any more was
+    /// trimmed by an owner that had taken it. Without this, a live room that went back to a checkpoint
+    /// would wait for numbers that nobody will ever push.
+    pub fn reached(&mut self, head: Seq) {
+        self.seq = self.seq.max(head);
+    }
+
     fn forget_oldest(&mut self) {
         let oldest = self.received.iter().min_by_key(|(_, t)| t.used).map(|(p, _)| p.clone());
         if let Some(oldest) = oldest {

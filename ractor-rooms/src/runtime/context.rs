@@ -30,9 +30,6 @@ use crate::id::{Epoch, HostId, Life, Millis, Position, RoomId};
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ContextErr {
-    /// Too many events wait to be published.
-    #[error("too many events wait to be published")]
-    EventsFull,
     /// The room has too many timers.
     #[error("expected at most {limit} timers")]
     TooManyTimers {
@@ -132,15 +129,12 @@ impl<R: RoomActor> RoomContext<R> {
         ChaCha8Rng::from_seed(seed)
     }
 
-    /// Publishes an event to the room's members.
+    /// Publishes an event to the room's members. While very many wait to be published, the room handles
+    /// no further message.
     ///
     /// # Errors
-    /// [`ContextErr::EventsFull`] when too many wait, [`ContextErr::Codec`] when it cannot be encoded or
-    /// is over the limit of a message.
+    /// [`ContextErr::Codec`] when it cannot be encoded or is over the limit of a message.
     pub fn emit(&mut self, event: R::Event) -> Result<(), ContextErr> {
-        if self.emitter.is_full() {
-            return Err(ContextErr::EventsFull);
-        }
         let limit = self.core.config.max_message_bytes;
         self.exits.events.push(encode_event(&EventPayload::App(event), limit)?);
         self.mark();
@@ -148,7 +142,8 @@ impl<R: RoomActor> RoomContext<R> {
     }
 
     /// Sends a message to another room, at most once per handled message of this one however often it is
-    /// replayed. Messages to one room arrive in the order in which they were sent.
+    /// replayed. Messages to one room arrive in the order in which they were sent. While very many wait to
+    /// be accepted, this room handles no further message.
     ///
     /// # Errors
     /// [`RoomErr`] with the message, when the key is none or the message is too large.

@@ -117,7 +117,15 @@ impl Courier {
         state.sender.in_flight() || !state.queue.is_empty()
     }
 
-    /// Whether nothing is under way, and the highest `seq` that an answer named.
+    /// Whether so much waits that the room which sends it should wait.
+    pub(crate) fn is_full(&self) -> bool {
+        let Some(core) = self.core.upgrade() else { return false };
+        let state = self.state.lock();
+        state.queue.len() >= core.config.max_outbound_messages
+            || state.bytes >= core.config.max_outbound_bytes
+    }
+
+    /// Whether something is under way, and the highest `seq` that an answer named.
     pub(crate) fn standing(&self) -> (bool, Seq) {
         let state = self.state.lock();
         (state.sender.in_flight() || !state.queue.is_empty(), state.sender.highest())
@@ -148,8 +156,8 @@ impl Courier {
         Ok(())
     }
 
-    /// Queues a message of a room. It is never given up, so it has no deadline; a room is bounded by
-    /// what its own log may hold.
+    /// Queues a message of a room. It is never given up, so it has no deadline; the room handles nothing
+    /// while too many wait.
     pub(crate) fn send_for_room(self: &Arc<Self>, frame: Bytes) {
         let _ = self.send(Parcel { frame, deadline: None, done: None }); // fails only without a host
     }

@@ -10,7 +10,7 @@ use super::core::HostCore;
 use crate::id::{OutSeq, RoomId};
 use crate::protocol::record::{Answer, Lease, OwnerAnswer, Request};
 
-/// Events that may wait to be published.
+/// Events that may wait to be published before the room waits for them.
 const MAX_PENDING: usize = 65_536;
 /// Events in one request at most.
 const BATCH: usize = 512;
@@ -47,7 +47,7 @@ impl Emitter {
         emitter
     }
 
-    /// Whether no more events are taken for now.
+    /// Whether the room should wait before it emits more.
     pub(crate) fn is_full(&self) -> bool {
         self.state.lock().pending.len() >= MAX_PENDING
     }

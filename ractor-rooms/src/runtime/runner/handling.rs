@@ -111,6 +111,7 @@ impl<R: RoomActor> RunnerState<R> {
     /// Handles one message, with a panic as an error, and settles what it left.
     pub(super) async fn handle_app(&mut self, actor: &R, message: R::Msg) -> Result<(), String> {
         self.settle();
+        self.relieve().await;
         let Self { ctx, inner, meta } = self;
         let durable = R::DELIVERY == Delivery::Durable;
         if durable {
@@ -140,6 +141,15 @@ impl<R: RoomActor> RunnerState<R> {
                 self.ctx.exits = Default::default();
                 Err(error)
             }
+        }
+    }
+
+    /// Waits while too much of what earlier handlers left has not got out. It does not refuse: a refusal
+    /// would come out differently in a replay. A freeze ends the wait, because what waits travels.
+    async fn relieve(&mut self) {
+        let full = |meta: &Meta<R>| meta.outputs.values().flatten().any(|c| c.is_full());
+        while (self.ctx.emitter.is_full() || full(&self.meta)) && !self.meta.freezing() {
+            tokio::time::sleep(self.meta.core.config.retry_interval).await;
         }
     }
 

@@ -276,6 +276,8 @@ impl<R: RoomActor> RunnerState<R> {
                 }
             }
             if !again && !page.more {
+                self.meta.consumer.reached(page.head);
+                self.meta.note_received();
                 return;
             }
         }
