@@ -112,7 +112,7 @@ impl Consumer {
     /// The log was read to its end when the room's `seq` was `head`: whatever is not in it any more was
     /// trimmed by an owner that had taken it. Without this, a live room that went back to a checkpoint
     /// would wait for numbers that nobody will ever push.
-    pub fn reached(&mut self, head: Seq) {
+    pub fn caught_up(&mut self, head: Seq) {
         self.seq = self.seq.max(head);
     }
 

@@ -31,8 +31,8 @@ pub struct StateTime {
 
 /// What a move did.
 ///
-/// It is the value of `RoomHost::migrate`, and every move is logged as an event of target
-/// `ractor_rooms::migration` with the same fields.
+/// It is the value of `RoomHost::migrate`. Every move is also a span of target
+/// `ractor_rooms::migration`, with an event per state at debug level and one for the report at info level.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MigrationReport {
     /// The room.

@@ -276,7 +276,7 @@ impl<R: RoomActor> RunnerState<R> {
                 }
             }
             if !again && !page.more {
-                self.meta.consumer.reached(page.head);
+                self.meta.consumer.caught_up(page.head);
                 self.meta.note_received();
                 return;
             }

@@ -33,6 +33,14 @@ impl Supervisor {
         };
         let (machine, actions) = Source::start(me, lease.epoch, goal);
         let state = StateTime { state: machine.state_name().to_owned(), after: Duration::ZERO };
+        let span = tracing::info_span!(
+            target: "ractor_rooms::migration",
+            "migration",
+            %room,
+            from = %self.core.id,
+            epoch = %lease.epoch,
+            ?reason,
+        );
         slot.giving = Some(Giving {
             token,
             machine,
@@ -44,6 +52,7 @@ impl Supervisor {
             froze_at: None,
             states: vec![state],
             responders: vec![responder],
+            span,
             watching: false,
             heads: (None, Seq(0)),
         });
@@ -89,6 +98,9 @@ impl Supervisor {
                 let name = giving.machine.state_name();
                 if giving.states.last().is_none_or(|s| s.state != name) {
                     let after = now.saturating_sub(giving.started);
+                    giving.span.in_scope(|| {
+                        tracing::debug!(target: "ractor_rooms::migration", state = name);
+                    });
                     giving.states.push(StateTime { state: name.to_owned(), after });
                 }
                 self.drive_source(room, token, actions);
@@ -256,7 +268,7 @@ impl Supervisor {
         let Some(giving) = slot.giving.take() else { return };
         slot.idle = (0, self.core.clock.mark());
         let report = self.report(room, &giving, outcome);
-        report.log();
+        giving.span.in_scope(|| report.log());
         for responder in giving.responders {
             responder.answer(&self.core, report.clone().into_outcome());
         }

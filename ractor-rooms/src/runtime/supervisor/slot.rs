@@ -50,6 +50,8 @@ pub(super) struct Giving {
     pub(super) froze_at: Option<Duration>,
     pub(super) states: Vec<StateTime>,
     pub(super) responders: Vec<Responder>,
+    /// Lasts as long as the move; its events are the states and the report.
+    pub(super) span: tracing::Span,
     /// Whether a look at the record is under way.
     pub(super) watching: bool,
     /// The log's head when it froze, and as it was seen last.
