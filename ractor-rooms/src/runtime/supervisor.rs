@@ -255,6 +255,21 @@ impl Supervisor {
         });
     }
 
+    /// Forgets a room that is not this host's any more, and looks at it again if it was offered anew.
+    fn forget(&mut self, room: &RoomId) {
+        let Some(mut slot) = self.slots.remove(room) else { return };
+        let (moves, offered) = (std::mem::take(&mut slot.moves), slot.offered);
+        if slot.runner.is_some() {
+            self.core.runners.remove(room);
+        }
+        slot.discard();
+        self.refuse_moves(room, moves);
+        if offered {
+            self.look_at(room.clone());
+        }
+        self.maybe_shut_down();
+    }
+
     /// Forgets a room and stops what runs of it, without a snapshot.
     fn drop_room(&mut self, room: &RoomId) {
         if let Some(slot) = self.slots.remove(room) {

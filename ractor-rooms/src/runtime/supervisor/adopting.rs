@@ -21,8 +21,9 @@ use crate::transport::TransportErr;
 
 impl Supervisor {
     /// A room is said to be reserved for this host: looks at its record.
-    pub(super) fn look_at(&self, room: RoomId) {
-        if self.slots.contains_key(&room) {
+    pub(super) fn look_at(&mut self, room: RoomId) {
+        if let Some(slot) = self.slots.get_mut(&room) {
+            slot.offered = true;
             return;
         }
         let (core, me) = (self.core.clone(), self.me.clone());
@@ -191,10 +192,7 @@ impl Supervisor {
                 if resuming {
                     return self.source_now(room, SourceEvent::ReacquireRefused);
                 }
-                let moves = std::mem::take(&mut slot.moves);
-                self.slots.remove(room);
-                self.refuse_moves(room, moves);
-                self.maybe_shut_down();
+                self.forget(room);
             }
             AdopterState::Claiming
             | AdopterState::Restoring { .. }

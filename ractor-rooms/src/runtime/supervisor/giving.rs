@@ -277,19 +277,7 @@ impl Supervisor {
             Outcome::Migrated { .. }
             | Outcome::Parked
             | Outcome::Abandoned { .. }
-            | Outcome::Gone => {
-                if let Some(slot) = self.slots.remove(room) {
-                    let moves = slot.moves;
-                    if let Some(adopting) = slot.adopter {
-                        adopting.abort();
-                    }
-                    if let Some(runner) = slot.runner {
-                        runner.discard();
-                        self.core.runners.remove(room);
-                    }
-                    self.refuse_moves(room, moves);
-                }
-            }
+            | Outcome::Gone => self.forget(room),
         }
         self.maybe_shut_down();
     }

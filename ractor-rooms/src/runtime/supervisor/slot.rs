@@ -24,6 +24,8 @@ pub(super) struct Slot {
     pub(super) giving: Option<Giving>,
     /// Moves that were asked for while the room was not ready yet.
     pub(super) moves: Vec<(HostId, Responder)>,
+    /// The room was offered to this host again while it was still busy with it.
+    pub(super) offered: bool,
     /// What the room had handled when it was last looked at, and since when it is that.
     pub(super) idle: (u64, Duration),
 }
