@@ -109,8 +109,9 @@ pub trait Transport: Send + Sync + std::fmt::Debug + 'static {
     fn execute(&self, room: &RoomId, request: Request, floor: Epoch)
     -> TransportFuture<'_, Answer>;
 
-    /// Keeps the bytes of a snapshot attempt under a key of their own. They stay at least until the
-    /// attempt's host has ended its session, and for as long as a record points to them.
+    /// Keeps the bytes of a snapshot attempt under a key of their own. They stay at least until a newer
+    /// attempt of the same activation is committed or its host has ended its session, and for as long
+    /// as a record points to them.
     ///
     /// # Errors
     /// [`TransportErr`] when there is no answer.

@@ -1,5 +1,10 @@
 //! The transport that fails on purpose does what it says, and nothing without being asked.
 #![cfg(feature = "testing")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "the helpers of a test panic as the test does"
+)]
 
 use std::sync::Arc;
 use std::time::Duration;

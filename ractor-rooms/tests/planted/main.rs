@@ -1,5 +1,10 @@
 //! Transports that break one clause each: the suite must notice every one.
 #![cfg(feature = "testing")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "the helpers of a test panic as the test does"
+)]
 
 mod bugs;
 

@@ -293,19 +293,43 @@ pub(super) async fn pruned_producers_are_fenced(b: &Bench<'_>) {
     b.accepted(&room, &producer("p", count + 2), 1, &["one"]).await;
 }
 
-/// A room's own producer is not forgotten, and not fenced because of younger ones.
-pub(super) async fn own_producer_is_not_pruned(b: &Bench<'_>) {
+/// The room itself and other rooms are not forgotten, and not fenced because of younger producers.
+pub(super) async fn rooms_are_not_pruned(b: &Bench<'_>) {
     let room = room("r");
     let life = b.offered(&room, "a", FAR).await;
-    let own = Producer::Room(room.clone(), life);
+    let other = crate::id::RoomId::new("conformance", "other").unwrap();
+    let rooms = [Producer::Room(room.clone(), life), Producer::Room(other, life)];
     let younger = life.0 + 1_000_000;
     for birth in 0..=b.limits.producers as u64 {
         b.accepted(&room, &producer("p", younger + birth), 1, &["one"]).await;
     }
-    b.accepted(&room, &own, 1, &["tick"]).await;
+    for from in &rooms {
+        b.accepted(&room, from, 1, &["tick"]).await;
+    }
     for birth in 0..=b.limits.producers as u64 {
         b.accepted(&room, &producer("p", 2 * younger + birth), 1, &["one"]).await;
     }
-    given!(b.append(&room, &own, 1, &["tick"]).await, AppendAnswer::Duplicate { .. });
-    b.accepted(&room, &own, 2, &["tick"]).await;
+    for from in &rooms {
+        given!(b.append(&room, from, 1, &["tick"]).await, AppendAnswer::Duplicate { .. });
+        b.accepted(&room, from, 2, &["tick"]).await;
+    }
+}
+
+/// Where no producer can be forgotten, a new one finds the record full, and the known ones go on.
+pub(super) async fn record_full_of_rooms_refuses_producers(b: &Bench<'_>) {
+    let room = room("r");
+    let life = b.offered(&room, "a", FAR).await;
+    let other = |i: usize| {
+        let id = crate::id::RoomId::new("conformance", format!("other {i}")).unwrap();
+        Producer::Room(id, life)
+    };
+    for i in 0..b.limits.producers {
+        b.accepted(&room, &other(i), 1, &["one"]).await;
+    }
+    let more = [other(b.limits.producers), producer("p", life.0 + 1)];
+    for new in &more {
+        given!(b.append(&room, new, 1, &["one"]).await, AppendAnswer::Full { .. });
+    }
+    b.accepted(&room, &other(0), 2, &["two"]).await;
+    given!(b.append(&room, &other(0), 1, &["one"]).await, AppendAnswer::Duplicate { .. });
 }

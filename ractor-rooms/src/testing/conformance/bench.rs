@@ -170,8 +170,18 @@ impl<'a> Bench<'a> {
         given!(self.offer(room, to, until).await, OfferAnswer::Done { life } => life)
     }
 
+    /// A decline of a host that is only too busy.
     pub(super) async fn decline(&self, room: &RoomId, by: &str) -> OfferAnswer {
-        let request = Request::Decline { by: host_id(by), why: DeclineReason::OverCapacity };
+        self.decline_for(room, by, DeclineReason::OverCapacity).await
+    }
+
+    pub(super) async fn decline_for(
+        &self,
+        room: &RoomId,
+        by: &str,
+        why: DeclineReason,
+    ) -> OfferAnswer {
+        let request = Request::Decline { by: host_id(by), why };
         given!(self.ask_there(room, request).await, Answer::Offer(answer) => answer)
     }
 

@@ -1,8 +1,9 @@
 //! Offering and declining.
 
 use super::bench::*;
+use crate::id::{Incarnation, RoomId};
 use crate::protocol::record::{
-    AcquireAnswer, AppendAnswer, DeclineReason, OfferAnswer, OwnerAnswer, ParkReason, Phase,
+    AcquireAnswer, AppendAnswer, DeclineReason, Lease, OfferAnswer, OwnerAnswer, ParkReason, Phase,
     Request, Standing,
 };
 
@@ -93,18 +94,50 @@ pub(super) async fn decline_parks_the_room(b: &Bench<'_>) {
     assert!(b.view(&room).await.declined.is_empty(), "it has settled");
 }
 
+/// Lets adoptions fail until the room is blocked, by hosts in turn; the last way is a park.
+async fn block(b: &Bench<'_>, room: &RoomId, hosts: &[&Incarnation]) {
+    let failures = [
+        DeclineReason::RestoreFailed { error: "no".to_owned() },
+        DeclineReason::UnreadableVersion { found: 2, supported: 1 },
+        DeclineReason::DeadlineMissed,
+    ];
+    let count = b.limits.failed_adoptions as usize;
+    for i in 0..count {
+        let (host, why) = (hosts[i % hosts.len()], failures[i % failures.len()].clone());
+        b.offered(room, host.host.as_str(), FAR).await;
+        if i + 1 == count {
+            let lease = b.own(room, host).await.lease;
+            b.done(room, give_back(&lease, why.clone())).await;
+        } else {
+            given!(
+                b.decline_for(room, host.host.as_str(), why.clone()).await,
+                OfferAnswer::Done { .. }
+            );
+        }
+        let phase = b.view(room).await.phase;
+        if i + 1 == count {
+            given!(phase, Phase::Parked { why: ParkReason::Blocked { why: w, .. } } if w == why);
+        } else {
+            assert_eq!(phase, Phase::Parked { why: ParkReason::Declined { why } });
+        }
+    }
+}
+
+fn give_back(lease: &Lease, why: DeclineReason) -> Request {
+    Request::Park {
+        lease: lease.clone(),
+        snapshot: None,
+        offer: None,
+        why: ParkReason::GivenBack,
+        failed: Some(why),
+    }
+}
+
 /// After so many failed adoptions the room rests: neither offered nor acquired until it may be.
 pub(super) async fn failed_adoptions_block_the_room(b: &Bench<'_>) {
     let room = room("r");
-    let a = b.host("a").await;
-    let count = b.limits.failed_adoptions;
-    for i in 0..count {
-        b.offered(&room, &format!("h{i}"), FAR).await;
-        given!(b.decline(&room, &format!("h{i}")).await, OfferAnswer::Done { .. });
-        let phase = b.view(&room).await.phase;
-        let is_blocked = matches!(phase, Phase::Parked { why: ParkReason::Blocked { .. } });
-        assert_eq!(is_blocked, i + 1 == count, "after {} declines", i + 1);
-    }
+    let (a, other) = (b.host("a").await, b.host("b").await);
+    block(b, &room, &[&a, &other]).await;
     given!(
         b.offer(&room, "a", FAR).await,
         OfferAnswer::Refused { phase: Phase::Parked { why: ParkReason::Blocked { .. } }, .. }
@@ -125,14 +158,47 @@ pub(super) async fn failed_adoptions_block_the_room(b: &Bench<'_>) {
     given!(b.acquire(&room, &a).await, AcquireAnswer::Acquired(_));
 }
 
-/// The same host failing again counts once.
-pub(super) async fn one_host_does_not_block_a_room(b: &Bench<'_>) {
+/// The source of a move that nobody could adopt need not wait: it goes on at once.
+pub(super) async fn source_of_a_blocked_room_goes_on(b: &Bench<'_>) {
     let room = room("r");
-    for _ in 0..=b.limits.failed_adoptions {
-        b.offered(&room, "a", FAR).await;
-        given!(b.decline(&room, "a").await, OfferAnswer::Done { .. });
+    let (a, other) = (b.host("a").await, b.host("b").await);
+    let lease = b.start(&room, &a).await;
+    b.done(&room, park(&lease, None)).await;
+    block(b, &room, &[&other]).await;
+    given!(b.acquire(&room, &other).await, AcquireAnswer::Refused { .. });
+    let lease = b.own(&room, &a).await.lease;
+    b.done(&room, Request::Settle { lease }).await;
+}
+
+/// Hosts that are only too busy, or draining, do not block a room, however many.
+pub(super) async fn busy_hosts_do_not_block_a_room(b: &Bench<'_>) {
+    let room = room("r");
+    let count = b.limits.failed_adoptions as usize + 2;
+    let busy = [DeclineReason::OverCapacity, DeclineReason::Draining, DeclineReason::UnknownKind];
+    for (i, why) in busy.iter().cycle().take(count).enumerate() {
+        let host = format!("h{i}");
+        b.offered(&room, &host, FAR).await;
+        let answer = b.decline_for(&room, &host, why.clone()).await;
+        given!(answer, OfferAnswer::Done { .. });
+        let why = ParkReason::Declined { why: why.clone() };
+        assert_eq!(b.view(&room).await.phase, Phase::Parked { why });
     }
-    given!(b.view(&room).await.phase, Phase::Parked { why: ParkReason::Declined { .. } });
+    assert_eq!(b.view(&room).await.declined.len(), count);
+}
+
+/// A room that settled begins its count of failures anew.
+pub(super) async fn settled_room_forgets_failures(b: &Bench<'_>) {
+    let room = room("r");
+    let a = b.host("a").await;
+    for _ in 0..b.limits.failed_adoptions * 2 {
+        b.offered(&room, "a", FAR).await;
+        let answer = b.decline_for(&room, "a", DeclineReason::DeadlineMissed).await;
+        given!(answer, OfferAnswer::Done { .. });
+        let lease = b.own(&room, &a).await.lease;
+        b.done(&room, Request::Settle { lease: lease.clone() }).await;
+        b.done(&room, park(&lease, None)).await;
+    }
+    assert_eq!(b.view(&room).await.phase, Phase::Parked { why: ParkReason::Idle });
 }
 
 /// An adopter that gives the room back with a failure counts as one that declined.
@@ -140,11 +206,10 @@ pub(super) async fn failed_park_counts_as_a_decline(b: &Bench<'_>) {
     let room = room("r");
     let a = b.host("a").await;
     let lease = b.start(&room, &a).await;
-    let failed = Some(DeclineReason::DeadlineMissed);
-    let request =
-        Request::Park { lease, snapshot: None, offer: None, why: ParkReason::GivenBack, failed };
-    b.done(&room, request).await;
+    b.done(&room, give_back(&lease, DeclineReason::DeadlineMissed)).await;
     let view = b.view(&room).await;
     assert_eq!(view.declined, [host_id("a")]);
-    assert_eq!(view.phase, Phase::Parked { why: ParkReason::GivenBack });
+    let why = ParkReason::Declined { why: DeclineReason::DeadlineMissed };
+    assert_eq!(view.phase, Phase::Parked { why });
+    assert_eq!(view.seen.owner, None);
 }

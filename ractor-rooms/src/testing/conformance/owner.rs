@@ -234,6 +234,23 @@ pub(super) async fn snapshot_bytes_may_be_named_again(b: &Bench<'_>) {
     assert!(b.bytes(&room, &snapshot).await.is_some());
 }
 
+/// A commit takes no bytes of a newer attempt with it, nor does the late copy of an older one.
+pub(super) async fn newer_attempts_outlive_a_commit(b: &Bench<'_>) {
+    let room = room("r");
+    let a = b.host("a").await;
+    let lease = b.start(&room, &a).await;
+    let older = b.snapshot(&room, &lease, 1, Position::START).await;
+    let committed = b.snapshot(&room, &lease, 2, Position::START).await;
+    let next = b.snapshot(&room, &lease, 3, Position::START).await;
+    for snapshot in [&committed, &older] {
+        let request = Request::Checkpoint { lease: lease.clone(), snapshot: snapshot.clone() };
+        b.done(&room, request).await;
+    }
+    assert!(b.bytes(&room, &committed).await.is_some());
+    assert!(b.bytes(&room, &next).await.is_some(), "it may still be committed");
+    b.done(&room, park(&lease, Some(next))).await;
+}
+
 /// An ack trims what was received, and no more.
 pub(super) async fn ack_trims(b: &Bench<'_>) {
     let (room, p) = (room("r"), producer("p", 1));

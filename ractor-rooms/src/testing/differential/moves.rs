@@ -203,9 +203,21 @@ impl Moves {
                     Phase::Offered { to, .. } if self.dice.chance(700) => to.clone(),
                     _ => host(self.dice.below(3)),
                 };
-                Self::ask(room, Request::Decline { by, why: DeclineReason::Draining })
+                let why = self.why();
+                Self::ask(room, Request::Decline { by, why })
             }
             _ => self.as_owner(room, record),
+        }
+    }
+
+    fn why(&mut self) -> DeclineReason {
+        match self.dice.below(6) {
+            0 => DeclineReason::Draining,
+            1 => DeclineReason::OverCapacity,
+            2 => DeclineReason::UnknownKind,
+            3 => DeclineReason::DeadlineMissed,
+            4 => DeclineReason::UnreadableVersion { found: 2, supported: 1 },
+            _ => DeclineReason::RestoreFailed { error: format!("no {}", self.count) },
         }
     }
 
@@ -362,7 +374,7 @@ impl Moves {
             if self.dice.chance(600) { Some(self.snapshot(room, record, &lease)) } else { None };
         let until = if self.dice.chance(200) { PAST } else { FAR };
         let offer = self.dice.chance(500).then(|| (host(self.dice.below(3)), until));
-        let failed = self.dice.chance(200).then_some(DeclineReason::DeadlineMissed);
+        let failed = if self.dice.chance(200) { Some(self.why()) } else { None };
         let why = if failed.is_some() { ParkReason::GivenBack } else { ParkReason::Idle };
         Request::Park { lease, snapshot, offer, why, failed }
     }
