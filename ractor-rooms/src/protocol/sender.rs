@@ -5,6 +5,9 @@
 //! given to a message when it is first sent and given again only after a withdrawal: an empty append
 //! under a higher producer epoch, which fences late copies and tells what was accepted.
 
+#[cfg(test)]
+mod step_test;
+
 use super::Rejection;
 use super::record::{AppendAnswer, Standing};
 use crate::id::{Life, Millis, Number, Seq};
