@@ -4,8 +4,26 @@ use crate::protocol::cells;
 use crate::protocol::record::{AppendAnswer, Standing};
 
 /// Three messages are out in every state but `Idle`, and the last number accepted before them is 5. The
-/// answers say that the store knows all three (`last` 8), two of them (7), or none (5).
+/// answers say that the store knows all three (`last` 8), two of them (7), or none (5). A stranger has not
+/// heard of the room's life, 2.
 const TABLE: &str = "
+    Stranger     | Ready0, GiveUp | =
+    Stranger     | Expired1 | =: Refuse(1 expired), Next
+    Stranger     | Expired3 | =: Refuse(3 expired), Next
+    Stranger     | Ready9 | Greeting(9) life=?: Greet
+    Stranger     | else | reject
+
+    Greeting     | Ready0, Ready9 | =: Greet
+    Greeting     | Accepted, AcceptedNoHost, AcceptedTwo, AcceptedNone | Idle seq=40: Next
+    Greeting     | OtherLife | Idle life=9: Next
+    Greeting     | Missing | =: FindHost(true), Backoff
+    Greeting     | Closed | Idle last=0 seq=0 epoch=0 life=?: Refuse(3 closed), Next
+    Greeting     | Fenced | Idle last=0 epoch=0 life=?: NewProducer(77), Next
+    Greeting     | Expired1 | Greeting(2) life=?: Refuse(1 expired)
+    Greeting     | Expired3 | Greeting(0) life=?: Refuse(3 expired)
+    Greeting     | GiveUp | =
+    Greeting     | else | =: Backoff
+
     Idle         | Ready0, GiveUp | =
     Idle         | Expired1 | =: Refuse(1 expired), Next
     Idle         | Expired3 | =: Refuse(3 expired), Next
@@ -14,7 +32,7 @@ const TABLE: &str = "
 
     Appending    | Ready0, Ready9, Expired1, Expired3, GiveUp | =
     Appending    | Fenced | Idle last=0 epoch=0: NewProducer(77), Next
-    Appending    | Closed | Idle last=0 seq=0 epoch=0 life=0: Refuse(3 closed), Next
+    Appending    | Closed | Idle last=0 seq=0 epoch=0 life=?: Refuse(3 closed), Next
     Appending    | OtherLife | Idle last=0 seq=0 epoch=0 life=9: Refuse(3 life), Next
     Appending    | AcceptedTwo | Idle last=7 seq=40: Accept(2), Next
     Appending    | AcceptedNoHost, DuplicateNoHost | Idle last=8 seq=40: Accept(3), FindHost(false), Next
@@ -28,7 +46,7 @@ const TABLE: &str = "
 
     Appending?   | Ready0, Ready9, Expired1, Expired3, GiveUp | =
     Appending?   | Fenced | Idle last=0 epoch=0: Unknown(3), NewProducer(77), Next
-    Appending?   | Closed | Idle last=0 seq=0 epoch=0 life=0: Unknown(3), Next
+    Appending?   | Closed | Idle last=0 seq=0 epoch=0 life=?: Unknown(3), Next
     Appending?   | OtherLife | Idle last=0 seq=0 epoch=0 life=9: Unknown(3), Next
     Appending?   | AcceptedTwo | Idle last=7 seq=40: Accept(2), Next
     Appending?   | AcceptedNoHost, DuplicateNoHost | Idle last=8 seq=40: Accept(3), FindHost(false), Next
@@ -55,8 +73,8 @@ const TABLE: &str = "
     Withdrawing  | Duplicate, DuplicateNoHost, Partial, PartialAll, Gap, Full, Unanswered, MoreThanSent | =: Backoff
     Withdrawing  | Ready0, Ready9 | =: Withdraw(6)
     Withdrawing  | Fenced | Idle last=0 epoch=0: Unknown(3), NewProducer(77), Next
-    Withdrawing  | Missing | Idle last=0 epoch=0: Unknown(3), Next
-    Withdrawing  | Closed | Idle last=0 seq=0 epoch=0 life=0: Unknown(3), Next
+    Withdrawing  | Missing | =: FindHost(true), Backoff
+    Withdrawing  | Closed | Idle last=0 seq=0 epoch=0 life=?: Unknown(3), Next
     Withdrawing  | OtherLife | Idle last=0 seq=0 epoch=0 life=9: Unknown(3), Next
     Withdrawing  | AcceptedTwo | Idle last=7 seq=40 epoch=5: Accept(2), Next
     Withdrawing  | AcceptedNoHost | Idle last=8 seq=40 epoch=5: Accept(3), FindHost(false), Next
@@ -68,16 +86,25 @@ const TABLE: &str = "
     Withdrawing0 | Duplicate, DuplicateNoHost, Partial, PartialAll, Gap, Full, Unanswered, MoreThanSent | =: Backoff
     Withdrawing0 | Ready0, Ready9 | =: Withdraw(6)
     Withdrawing0 | Fenced | Idle last=0 epoch=0: NewProducer(77), Next
-    Withdrawing0 | Missing | Idle last=0 epoch=0: Next
-    Withdrawing0 | Closed | Idle last=0 seq=0 epoch=0 life=0: Refuse(0 closed), Next
+    Withdrawing0 | Missing | =: FindHost(true), Backoff
+    Withdrawing0 | Closed | Idle last=0 seq=0 epoch=0 life=?: Refuse(0 closed), Next
     Withdrawing0 | OtherLife | Idle last=0 seq=0 epoch=0 life=9: Refuse(0 life), Next
     Withdrawing0 | AcceptedTwo | Idle last=7 seq=40 epoch=5: Next
     Withdrawing0 | Accepted, AcceptedNoHost | Idle last=8 seq=40 epoch=5: Next
     Withdrawing0 | AcceptedNone | Idle seq=40 epoch=5: Next
 ";
 
-const STATES: [&str; 7] =
-    ["Idle", "Appending", "Appending?", "Repeating", "Repeating?", "Withdrawing", "Withdrawing0"];
+const STATES: [&str; 9] = [
+    "Stranger",
+    "Greeting",
+    "Idle",
+    "Appending",
+    "Appending?",
+    "Repeating",
+    "Repeating?",
+    "Withdrawing",
+    "Withdrawing0",
+];
 const EVENTS: [&str; 21] = [
     "Ready0",
     "Ready9",
@@ -104,7 +131,8 @@ const EVENTS: [&str; 21] = [
 
 fn state(name: &str) -> State {
     match name {
-        "Idle" => State::Idle,
+        "Idle" | "Stranger" => State::Idle,
+        "Greeting" => State::Greeting { count: 3 },
         "Appending" => State::Appending { count: 3, doubtful: false },
         "Appending?" => State::Appending { count: 3, doubtful: true },
         "Repeating" => State::Repeating { count: 3, doubtful: false },
@@ -156,7 +184,7 @@ fn sender(name: &str) -> Sender {
         epoch: 4,
         accepted: Number(5),
         highest: Seq(30),
-        life: Some(Life(2)),
+        life: (!["Stranger", "Greeting"].contains(&name)).then_some(Life(2)),
         state: state(name),
     }
 }
@@ -165,19 +193,22 @@ fn sender(name: &str) -> Sender {
 fn next(sender: &Sender) -> String {
     let mut text = match sender.state {
         State::Idle => "Idle".to_owned(),
+        State::Greeting { count } => format!("Greeting({count})"),
         State::Appending { count, doubtful } => format!("Appending({count}{})", mark(doubtful)),
         State::Repeating { count, doubtful } => format!("Repeating({count}{})", mark(doubtful)),
         State::Withdrawing { count } => format!("Withdrawing({count})"),
     };
-    for (name, is, was) in [
-        ("last", sender.accepted.0, 5),
-        ("seq", sender.highest.0, 30),
-        ("epoch", sender.epoch, 4),
-        ("life", sender.life.map_or(0, |l| l.0), 2),
-    ] {
+    for (name, is, was) in
+        [("last", sender.accepted.0, 5), ("seq", sender.highest.0, 30), ("epoch", sender.epoch, 4)]
+    {
         if is != was {
             text += &format!(" {name}={is}");
         }
+    }
+    match sender.life {
+        Some(Life(2)) => {}
+        Some(life) => text += &format!(" life={life}"),
+        None => text += " life=?",
     }
     text
 }
@@ -192,6 +223,7 @@ fn action(action: &SenderAction) -> String {
             assert_eq!((*life, *epoch), (Some(Life(2)), 4));
             format!("Append({first}+{count})")
         }
+        SenderAction::Withdraw { life: None, epoch: 4, .. } => "Greet".to_owned(),
         SenderAction::Withdraw { life, epoch, first } => {
             assert_eq!((*life, *epoch), (Some(Life(2)), 5), "above the epoch of what it fences");
             format!("Withdraw({first})")
