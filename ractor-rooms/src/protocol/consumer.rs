@@ -109,6 +109,12 @@ impl Consumer {
         self.seq = self.seq.max(entry.last_seq());
     }
 
+    /// A page of the log was the last, and all of it was taken: nothing up to `head` is still to come, also
+    /// what was trimmed because a former owner had received it.
+    pub fn caught_up(&mut self, head: Seq) {
+        self.seq = self.seq.max(head);
+    }
+
     fn forget_oldest(&mut self) {
         let oldest = self.received.iter().min_by_key(|(_, t)| t.used).map(|(p, _)| p.clone());
         if let Some(oldest) = oldest {
