@@ -18,6 +18,8 @@
 #![deny(clippy::wildcard_enum_match_arm)]
 
 pub mod adopter;
+#[cfg(test)]
+mod cells;
 pub mod consumer;
 pub mod gate;
 pub mod placement;

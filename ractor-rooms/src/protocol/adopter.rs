@@ -11,6 +11,9 @@
 //! An adopter acknowledges nothing before it is `Live`: until then it can give the room back as it got
 //! it, and snapshot, cursor and log are untouched.
 
+#[cfg(test)]
+mod step_test;
+
 use super::Rejection;
 use super::record::{AcquireAnswer, Acquired, DeclineReason, Lease, OwnerAnswer, Seen};
 use crate::id::Activation;

@@ -7,6 +7,9 @@
 //! reader side, which is the admission count; every step happens under the writer side, so that a closing
 //! gate has waited for every admitted send, and what is cast next (the cut) comes after all of them.
 
+#[cfg(test)]
+mod step_test;
+
 use super::Rejection;
 use crate::id::Seq;
 

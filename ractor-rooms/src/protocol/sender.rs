@@ -3,7 +3,11 @@
 //! The machine counts, the driver holds the messages: every count in an action is of messages at the
 //! head of the queue. One append is under way at a time, so order needs no further thought. A number is
 //! given to a message when it is first sent and given again only after a withdrawal: an empty append
-//! under a higher producer epoch, which fences late copies and tells what was accepted.
+//! under a higher producer epoch, which fences late copies and tells what was accepted. Before its first
+//! message a sender asks for the room's life, so that every message names one.
+
+#[cfg(test)]
+mod step_test;
 
 use super::Rejection;
 use super::record::{AppendAnswer, Standing};
@@ -22,6 +26,10 @@ pub struct Sender {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum State {
     Idle,
+    /// The room's life is asked for, before `count` messages go out that shall name it.
+    Greeting {
+        count: u64,
+    },
     /// `count` messages are out; `doubtful` once an attempt had no answer.
     Appending {
         count: u64,
@@ -90,11 +98,11 @@ pub enum SenderAction {
         /// How many.
         count: u64,
     },
-    /// Appends nothing under a higher epoch.
+    /// Appends nothing: under a higher epoch to withdraw, under the same to ask for the life.
     Withdraw {
         /// The life to name.
         life: Option<Life>,
-        /// The higher epoch.
+        /// The epoch.
         epoch: u64,
         /// The number after the last accepted one.
         first: Number,
@@ -160,7 +168,7 @@ impl Sender {
     /// some that are.
     pub fn release_unsent(&mut self) -> bool {
         match self.state {
-            State::Idle | State::Repeating { doubtful: false, .. } => {
+            State::Idle | State::Greeting { .. } | State::Repeating { doubtful: false, .. } => {
                 self.state = State::Idle;
                 true
             }
@@ -184,7 +192,7 @@ impl Sender {
     /// How many messages at the head of the queue have numbers.
     pub fn numbered(&self) -> u64 {
         match self.state {
-            State::Idle => 0,
+            State::Idle | State::Greeting { .. } => 0,
             State::Appending { count, .. }
             | State::Repeating { count, .. }
             | State::Withdrawing { count } => count,
@@ -222,7 +230,12 @@ impl Sender {
 
     fn ready(&mut self, waiting: u64) -> Vec<SenderAction> {
         match self.state {
+            State::Idle if waiting > 0 && self.life.is_none() => {
+                self.state = State::Greeting { count: waiting };
+                vec![self.greet()]
+            }
             State::Idle if waiting > 0 => self.append(waiting, false),
+            State::Greeting { .. } => vec![self.greet()],
             State::Repeating { count, doubtful } => self.append(count, doubtful),
             State::Withdrawing { .. } => vec![self.withdraw()],
             State::Idle | State::Appending { .. } => Vec::new(),
@@ -243,13 +256,19 @@ impl Sender {
         }
     }
 
+    /// Asks for the room's life: a withdrawal under the epoch that is, which fences nothing. Every message
+    /// names its life, so that a late copy cannot pass for a message of another.
+    fn greet(&self) -> SenderAction {
+        SenderAction::Withdraw { life: self.life, epoch: self.epoch, first: self.accepted.next() }
+    }
+
     fn unanswered(&mut self) -> Result<Vec<SenderAction>, Rejection> {
         match self.state {
             State::Appending { count, .. } => {
                 self.state = State::Repeating { count, doubtful: true };
                 Ok(vec![SenderAction::Backoff])
             }
-            State::Withdrawing { .. } => Ok(vec![SenderAction::Backoff]),
+            State::Greeting { .. } | State::Withdrawing { .. } => Ok(vec![SenderAction::Backoff]),
             State::Idle | State::Repeating { .. } => Err(self.reject("Unanswered")),
         }
     }
@@ -260,6 +279,10 @@ impl Sender {
                 self.state = State::Idle;
                 let refuse = SenderAction::Refuse { count: expired, why: Refusal::Expired };
                 vec![refuse, SenderAction::Next]
+            }
+            State::Greeting { count } => {
+                self.state = State::Greeting { count: count.saturating_sub(expired) };
+                vec![SenderAction::Refuse { count: expired, why: Refusal::Expired }]
             }
             // The answer of the attempt that is out decides.
             State::Appending { .. } => Vec::new(),
@@ -279,6 +302,7 @@ impl Sender {
                 vec![SenderAction::ReportUnknown { count }]
             }
             State::Idle
+            | State::Greeting { .. }
             | State::Appending { .. }
             | State::Repeating { .. }
             | State::Withdrawing { .. } => Vec::new(),
@@ -290,6 +314,7 @@ impl Sender {
             State::Appending { count, doubtful } => {
                 Ok(self.append_answered(count, doubtful, answer))
             }
+            State::Greeting { count } => Ok(self.greeting_answered(count, answer)),
             State::Withdrawing { count } => Ok(self.withdraw_answered(count, answer)),
             State::Idle | State::Repeating { .. } => Err(self.reject("Answered")),
         }
@@ -381,6 +406,35 @@ impl Sender {
         if accepted == 0 { Vec::new() } else { vec![SenderAction::Accept { count: accepted }] }
     }
 
+    fn greeting_answered(&mut self, count: u64, answer: AppendAnswer) -> Vec<SenderAction> {
+        match answer {
+            AppendAnswer::Accepted { seq, life, .. } => {
+                self.life = Some(life);
+                self.highest = self.highest.max(seq);
+                self.state = State::Idle;
+                vec![SenderAction::Next]
+            }
+            AppendAnswer::OtherLife { life } => {
+                self.life = Some(life);
+                self.state = State::Idle;
+                vec![SenderAction::Next]
+            }
+            AppendAnswer::Missing => {
+                vec![SenderAction::FindHost { create: true }, SenderAction::Backoff]
+            }
+            AppendAnswer::Closed { reason } => self.ended(false, count, Refusal::Closed { reason }),
+            AppendAnswer::Fenced { now, .. } => {
+                self.restart(false, 0);
+                vec![SenderAction::NewProducer { at: now }, SenderAction::Next]
+            }
+            // None of these answers an empty batch; ask again.
+            AppendAnswer::Duplicate { .. }
+            | AppendAnswer::Partial { .. }
+            | AppendAnswer::Gap { .. }
+            | AppendAnswer::Full { .. } => vec![SenderAction::Backoff],
+        }
+    }
+
     fn withdraw_answered(&mut self, count: u64, answer: AppendAnswer) -> Vec<SenderAction> {
         match answer {
             AppendAnswer::Accepted { last, seq, life, standing } => {
@@ -411,9 +465,10 @@ impl Sender {
                 self.life = Some(life);
                 actions
             }
+            // Nothing was fenced: a record that comes to be could still take a late copy. Its numbers stay
+            // taken until the withdrawal has one to take effect on.
             AppendAnswer::Missing => {
-                let unknown = self.restart(count > 0, count);
-                unknown.into_iter().chain([SenderAction::Next]).collect()
+                vec![SenderAction::FindHost { create: true }, SenderAction::Backoff]
             }
             // None of these answers an empty batch; ask again.
             AppendAnswer::Duplicate { .. }
@@ -426,6 +481,7 @@ impl Sender {
     fn reject(&self, event: &'static str) -> Rejection {
         let state = match self.state {
             State::Idle => "Idle",
+            State::Greeting { .. } => "Greeting",
             State::Appending { .. } => "Appending",
             State::Repeating { .. } => "Repeating",
             State::Withdrawing { .. } => "Withdrawing",

@@ -13,6 +13,9 @@
 //! failed never goes live again at that epoch, because a late copy of the park may still take the room
 //! away from under it. It reads the record, and goes on only by acquiring again.
 
+#[cfg(test)]
+mod step_test;
+
 use super::Rejection;
 use super::record::{DeclineReason, ParkReason, Phase, RecordView};
 use crate::id::{Epoch, HostId};

@@ -45,8 +45,11 @@ impl Record {
             return Err(AppendAnswer::Fenced { epoch, last: known.map(|p| p.last), now: env.now });
         }
         let count = append.batch.len() as u64;
+        if known.is_none() && (count > 0 || append.epoch > 0) && !self.has_place(room, env) {
+            return Err(AppendAnswer::Full { seq: self.seq });
+        }
         if count == 0 {
-            return Ok(()); // a withdrawal
+            return Ok(()); // a withdrawal, or a sender that asks for the life
         }
         if append.first.0.saturating_add(count - 1) <= last.0 {
             return Err(AppendAnswer::Duplicate {
@@ -63,9 +66,6 @@ impl Record {
             return Err(AppendAnswer::Gap { last, seq: self.seq });
         }
         let bytes: usize = append.batch.iter().map(Bytes::len).sum();
-        if known.is_none() && !self.has_place(room, env) {
-            return Err(AppendAnswer::Full { seq: self.seq });
-        }
         if !self.has_space(bytes, self.is_own(room, &append.producer), env) {
             return Err(AppendAnswer::Full { seq: self.seq });
         }
@@ -103,8 +103,12 @@ impl Record {
             self.log.push_back(entry);
         }
         let last = Number(last.0 + count);
-        self.producers.insert(append.producer, ProducerEntry { epoch: append.epoch, last, used });
-        self.prune_producers(room, env);
+        // Who only asked for the life has nothing to be remembered by.
+        if count > 0 || append.epoch > 0 {
+            let entry = ProducerEntry { epoch: append.epoch, last, used };
+            self.producers.insert(append.producer, entry);
+            self.prune_producers(room, env);
+        }
         let answer = AppendAnswer::Accepted {
             last,
             seq: self.seq,
