@@ -201,6 +201,19 @@ pub struct DeadLetter {
     pub at: Millis,
 }
 
+/// How often a message failed.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Failing {
+    /// Who sent it.
+    pub producer: Producer,
+    /// The producer's number of it.
+    pub number: Number,
+    /// How often.
+    pub count: u32,
+    /// The attempt that was counted last: under which epoch, and which of its owner's.
+    pub attempt: (Epoch, u64),
+}
+
 /// What the store knows of one room. See the [module](self).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Record {
@@ -236,8 +249,9 @@ pub struct Record {
     pub history: VecDeque<Bytes>,
     /// How often an owner died since the last checkpoint.
     pub crashes: u32,
-    /// The message that failed last and how often.
-    pub failing: Option<(Producer, Number, u32)>,
+    /// The message that failed last and how often. A checkpoint does not forget it: the room may be
+    /// saved, right before the message, between two attempts.
+    pub failing: Option<Failing>,
     /// Messages that were given up, oldest first.
     pub dead_letters: VecDeque<DeadLetter>,
     /// Hosts that would not or could not adopt since the room last settled.

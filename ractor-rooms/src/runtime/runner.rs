@@ -59,6 +59,8 @@ pub(crate) struct Meta<R: RoomActor> {
     /// Local messages that came while the room froze or was being repaired, in order.
     unread: VecDeque<Waiting<R::Msg>>,
     failure: Option<String>,
+    /// Failures of logged messages under this lease.
+    failures: u64,
     outputs: BTreeMap<RoomId, Vec<Arc<Courier>>>,
     /// The queue of a durable room's own appends.
     own: Option<Arc<Courier>>,

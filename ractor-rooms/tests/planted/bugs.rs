@@ -202,10 +202,11 @@ impl Planted {
             }
             (
                 Bug::CountsFailuresOfAny,
-                Request::CountFailure { lease, producer, number },
+                Request::CountFailure { lease, producer, number, attempt },
                 Answer::Owner(OwnerAnswer::Count(1)),
             ) if number > Number(1) => {
-                self.ask(room, Request::CountFailure { lease, producer, number })
+                let attempt = attempt.wrapping_add(1 << 32);
+                self.ask(room, Request::CountFailure { lease, producer, number, attempt })
             }
             (Bug::ClosesUndrained, _, Answer::Close(CloseAnswer::NotDrained { .. })) => {
                 Answer::Close(CloseAnswer::Done { dead_letters: 0 })

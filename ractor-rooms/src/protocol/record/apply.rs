@@ -3,8 +3,8 @@
 use super::append::Append;
 use super::{
     AcquireAnswer, Acquired, Answer, CloseAnswer, DeadLetter, DeclineReason, Effect, Entry, Env,
-    Lease, OfferAnswer, OwnerAnswer, Page, ParkReason, Phase, Record, RecordView, Request, Seen,
-    SnapshotRef,
+    Failing, Lease, OfferAnswer, OwnerAnswer, Page, ParkReason, Phase, Record, RecordView, Request,
+    Seen, SnapshotRef,
 };
 use crate::id::{
     Activation, Epoch, HostId, Incarnation, Millis, Number, OutSeq, Position, Producer, RoomId,
@@ -56,8 +56,8 @@ impl Record {
             Request::Close { lease, cursor, reason, forced } => {
                 wrap(self.close(&lease, cursor, reason, forced, env), Answer::Close)
             }
-            Request::CountFailure { lease, producer, number } => {
-                (Answer::Owner(self.count_failure(&lease, producer, number)), Vec::new())
+            Request::CountFailure { lease, producer, number, attempt } => {
+                (Answer::Owner(self.count_failure(&lease, producer, number, attempt)), Vec::new())
             }
             Request::GiveUp { lease, letter } => {
                 (Answer::Owner(self.give_up(&lease, letter, env)), Vec::new())
@@ -179,7 +179,6 @@ impl Record {
         let old = self.snapshot.replace(snapshot).filter(|old| old.key != key);
         self.trim(cursor);
         self.crashes = 0;
-        self.failing = None;
         Ok(old.map(|old| Effect::DropSnapshot(old.key)).into_iter().collect())
     }
 
@@ -362,15 +361,24 @@ impl Record {
         (CloseAnswer::Done { dead_letters: count }, effects)
     }
 
-    fn count_failure(&mut self, lease: &Lease, producer: Producer, number: Number) -> OwnerAnswer {
+    fn count_failure(
+        &mut self,
+        lease: &Lease,
+        producer: Producer,
+        number: Number,
+        attempt: u64,
+    ) -> OwnerAnswer {
         if let Err(fenced) = self.fence(lease) {
             return fenced;
         }
+        let attempt = (lease.epoch, attempt);
         let count = match &self.failing {
-            Some((p, n, count)) if *p == producer && *n == number => count.saturating_add(1),
+            Some(f) if f.producer == producer && f.number == number => {
+                f.count.saturating_add(u32::from(f.attempt != attempt))
+            }
             Some(_) | None => 1,
         };
-        self.failing = Some((producer, number, count));
+        self.failing = Some(Failing { producer, number, count, attempt });
         OwnerAnswer::Count(count)
     }
 

@@ -136,6 +136,8 @@ pub enum Request {
         producer: Producer,
         /// Which one.
         number: Number,
+        /// The activation's own count of failures, so that a repeat counts once.
+        attempt: u64,
     },
     /// Sets a message aside that was given up.
     GiveUp {

@@ -58,10 +58,12 @@ impl<R: RoomActor> RunnerState<R> {
     }
 
     async fn count(&mut self, culprit: &Culprit) -> Option<u32> {
+        self.meta.failures += 1;
         let request = Request::CountFailure {
             lease: self.meta.shared.lease.clone(),
             producer: culprit.producer.clone(),
             number: culprit.number,
+            attempt: self.meta.failures,
         };
         loop {
             match self.meta.core.execute(&self.meta.shared.room, request.clone()).await {

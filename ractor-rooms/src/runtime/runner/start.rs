@@ -128,6 +128,7 @@ impl<R: RoomActor> RunnerState<R> {
             consumer,
             unread,
             failure: None,
+            failures: 0,
             outputs,
             own: None,
             ticking: BTreeMap::new(),

@@ -194,28 +194,30 @@ pub(super) async fn closed_room_is_born_again(b: &Bench<'_>) {
     given!(b.owner(&room, Request::Settle { lease }).await, OwnerAnswer::Fenced { .. });
 }
 
-/// Failures of the message that failed last are counted, over owners; a checkpoint forgets them.
+/// Failures of the message that failed last are counted once each, over owners and checkpoints.
 pub(super) async fn failures_are_counted(b: &Bench<'_>) {
     let room = room("r");
     let (a, other) = (b.host("a").await, b.host("b").await);
     let lease = b.start(&room, &a).await;
-    let count = |lease: &crate::protocol::record::Lease, number| {
+    let count = |lease: &crate::protocol::record::Lease, number, attempt| {
         let request = Request::CountFailure {
             lease: lease.clone(),
             producer: producer("p", 1),
             number: Number(number),
+            attempt,
         };
         let room = &room;
         async move { given!(b.owner(room, request).await, OwnerAnswer::Count(count) => count) }
     };
-    assert_eq!((count(&lease, 1).await, count(&lease, 1).await), (1, 2));
+    assert_eq!((count(&lease, 1, 1).await, count(&lease, 1, 2).await), (1, 2));
+    assert_eq!(count(&lease, 1, 2).await, 2, "a repeat counts once");
     b.here.close_session(&a).await.unwrap();
     let lease = b.own(&room, &other).await.lease;
-    assert_eq!(count(&lease, 1).await, 3, "it survives the owner");
-    assert_eq!((count(&lease, 2).await, count(&lease, 2).await), (1, 2));
+    assert_eq!(count(&lease, 1, 1).await, 3, "it survives the owner");
+    assert_eq!((count(&lease, 2, 2).await, count(&lease, 2, 3).await), (1, 2));
     let snapshot = b.snapshot(&room, &lease, 1, Position::START).await;
     b.done(&room, Request::Checkpoint { lease: lease.clone(), snapshot }).await;
-    assert_eq!(count(&lease, 2).await, 1);
+    assert_eq!(count(&lease, 2, 4).await, 3, "it survives a checkpoint");
 }
 
 /// Dead letters are kept once each, oldest first, up to their bound.

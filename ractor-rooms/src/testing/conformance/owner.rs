@@ -23,7 +23,12 @@ fn requests(lease: &Lease, snapshot: &SnapshotRef) -> Vec<Request> {
         Request::Ack { lease: lease(), received: Position { ms: u64::from(u32::MAX) << 10, n: 0 } },
         Request::ReadLog { lease: lease(), after: Position::START, max_bytes: 1_000 },
         Request::Emit { lease: lease(), first: OutSeq(1), events: batch(&["event"]) },
-        Request::CountFailure { lease: lease(), producer: producer("p", 1), number: Number(1) },
+        Request::CountFailure {
+            lease: lease(),
+            producer: producer("p", 1),
+            number: Number(1),
+            attempt: 1,
+        },
         Request::GiveUp { lease: lease(), letter },
         Request::Close {
             lease: lease(),

@@ -350,7 +350,8 @@ impl Moves {
             }
             35..38 => {
                 let producer = self.producer(&room, record);
-                Request::CountFailure { lease, producer, number: Number(self.dice.below(2)) }
+                let (number, attempt) = (Number(self.dice.below(2)), self.dice.below(3));
+                Request::CountFailure { lease, producer, number, attempt }
             }
             _ => {
                 let producer = self.producer(&room, record);

@@ -149,8 +149,8 @@ pub(super) fn request(r: &mut impl Rename, request: Request) -> Request {
         R::Close { lease: l, cursor, reason, forced } => {
             R::Close { lease: lease(r, l), cursor: r.position(cursor), reason, forced }
         }
-        R::CountFailure { lease: l, producer: p, number } => {
-            R::CountFailure { lease: lease(r, l), producer: producer(r, p), number }
+        R::CountFailure { lease: l, producer: p, number, attempt } => {
+            R::CountFailure { lease: lease(r, l), producer: producer(r, p), number, attempt }
         }
         R::GiveUp { lease: l, letter: given } => {
             R::GiveUp { lease: lease(r, l), letter: letter(r, given) }

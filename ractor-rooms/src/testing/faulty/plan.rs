@@ -104,10 +104,10 @@ impl Operation {
         }
     }
 
-    /// Whether a second execution changes nothing that the first did not. Counting a failure counts
-    /// again, a letter that is posted twice is there twice, and a second stream ends the first.
+    /// Whether a second execution changes nothing that the first did not. A letter that is posted twice
+    /// is there twice, and a second stream ends the first.
     pub fn is_idempotent(self) -> bool {
-        !matches!(self, Self::CountFailure | Self::Post | Self::Subscribe)
+        !matches!(self, Self::Post | Self::Subscribe)
     }
 }
 
