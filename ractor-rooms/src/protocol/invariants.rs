@@ -5,6 +5,9 @@
 //! and says which invariant is broken and how. I6 is the odd one: "it ends well" is not a property of a
 //! state, so [`i6_at_rest`] says what a good end is, and whoever explores shows that one is reached.
 
+#[cfg(test)]
+mod broken_test;
+
 use std::collections::BTreeSet;
 
 use thiserror::Error;
