@@ -22,6 +22,9 @@ pub mod adopter;
 mod cells;
 pub mod consumer;
 pub mod gate;
+pub mod invariants;
+#[cfg(test)]
+mod model;
 pub mod placement;
 pub mod record;
 pub mod rejection;

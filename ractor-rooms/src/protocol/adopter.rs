@@ -182,6 +182,11 @@ impl Adopter {
         &self.activation
     }
 
+    /// What was seen of the record before it was asked for.
+    pub fn seen(&self) -> &Seen {
+        &self.seen
+    }
+
     /// The lease, while one is held.
     pub fn lease(&self) -> Option<&Lease> {
         match &self.state {

@@ -9,9 +9,15 @@
 
 mod answer;
 mod append;
+#[cfg(test)]
+mod append_test;
 mod apply;
 #[cfg(test)]
 mod apply_test;
+#[cfg(test)]
+mod bench;
+#[cfg(test)]
+mod close_test;
 mod limits;
 mod request;
 

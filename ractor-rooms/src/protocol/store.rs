@@ -94,6 +94,24 @@ impl Store {
         self.records.get(room)
     }
 
+    /// A room's record, for a model that lets a deadline pass or takes a rule away.
+    #[cfg(test)]
+    pub(crate) fn record_mut(&mut self, room: &RoomId) -> Option<&mut Record> {
+        self.records.get_mut(room)
+    }
+
+    /// Whether a session is unlapsed.
+    #[cfg(test)]
+    pub(crate) fn is_alive(&self, by: &Incarnation) -> bool {
+        live_session(&self.sessions, self.now, &by.host).as_ref() == Some(by)
+    }
+
+    /// Lets snapshot bytes that nobody can name any more expire.
+    #[cfg(test)]
+    pub(crate) fn keep_snapshots(&mut self, keep: impl Fn(&SnapshotKey) -> bool) {
+        self.snapshots.retain(|(_, key), _| keep(key));
+    }
+
     /// Carries one request out, atomically.
     pub fn step(&mut self, room: &RoomId, request: Request, floor: Epoch) -> (Answer, Vec<Effect>) {
         if let Request::Offer { create: true, .. } = &request {

@@ -1,0 +1,126 @@
+//! The same search with a rule taken away: each must turn red, and for the reason that the rule is there
+//! for. Where two rules guard the same thing, taking one away stays green and taking both turns red.
+
+use super::configs::*;
+use super::explore::{Outcome, explore};
+
+fn red(name: &str, config: Config, mutant: Mutant, invariants: &[&str]) {
+    let found = explore(&Config { mutant: Some(mutant), ..config });
+    match found.outcome {
+        Outcome::Red { broken, trace } => {
+            println!("{name}: {broken} ({} states)\n  {}", found.states, trace.join("\n  "));
+            assert!(invariants.contains(&broken.invariant), "{name}: red for {broken}");
+        }
+        Outcome::Green => panic!("{name}: green after {} states", found.states),
+        Outcome::TooMany => panic!("{name}: no end after {} states", found.states),
+    }
+}
+
+macro_rules! mutants {
+    ($($(#[$doc:meta])* $name:ident: $mutant:ident in $config:ident
+        $({ $($field:ident $(. $sub:ident)? = $value:expr),* $(,)? })? => $invariants:expr;)*) => {
+        $(
+            $(#[$doc])*
+            #[test]
+            fn $name() {
+                #[allow(unused_mut, reason = "not every mutant changes the bounds")]
+                let mut config = $config();
+                $($(config.$field $(. $sub)? = $value;)*)?
+                red(stringify!($name), config, Mutant::$mutant, &$invariants);
+            }
+        )*
+    };
+}
+
+mutants! {
+    /// A fence compares epoch and owner.
+    no_fence: NoFence in durable_zombie => ["I1"];
+    /// A room is taken from a host only when its session ended.
+    taken_from_the_living: TakenFromTheLiving in durable_zombie => ["I1"];
+    /// H-35. A checkpoint with a number that is not above the stored one changes nothing.
+    h35_an_older_checkpoint_wins: OlderCheckpointWins in durable_late_copies
+        { messages = [2, 0] } => ["I2"];
+    /// H-36. A source that has sent a park does not go live again at that epoch.
+    h36_thaw_after_a_park_durable: ThawAfterParkOlderWins in durable_late_copies => ["I2"];
+    h36_thaw_after_a_park_live: ThawAfterPark in live_late_copies => ["I3"];
+    /// H-19. A durable room's cut is what it handled; unread messages stay in the log only.
+    h19_the_cut_is_what_was_received: CutOfReceived in durable_batches => ["I2"];
+    h19_unread_is_in_snapshot_and_log: UnreadTwice in durable_batches => ["I3"];
+    /// A live room's snapshot has its unread mailbox inside.
+    the_cut_leaves_the_mailbox_out: CutWithoutUnread in live_two_moves => ["I3"];
+    /// H-38. Unread messages inside a snapshot are backlog.
+    h38_unread_is_no_backlog: UnreadIsNoBacklog in live_unload => ["I6"];
+    /// H-39. A live room acknowledges only once it is live.
+    h39_ack_while_replaying: AckWhileReplaying in live_given_back => ["I3"];
+    /// What trims the log of a durable room is a checkpoint of what was handled.
+    a_durable_room_acks: DurableAcks in durable_crash => ["I2"];
+    /// H-37. A room with backlog can be given back.
+    h37_a_park_needs_an_empty_log: ParkNeedsAnEmptyLog in durable_given_back => ["I6"];
+    /// H-20. The gate waits for what its own senders put into the store.
+    h20_the_gate_ignores_what_answers_named: HighestIsHidden in live_two_moves => ["I4"];
+    /// H-20. And for appends whose answer is not known.
+    h20_the_gate_ignores_what_is_under_way: InFlightIsIgnored in live_aborted_move => ["I4"];
+    /// H-40. Every answer names the room's `seq`, a repeat's too.
+    h40_a_duplicate_hides_the_seq: DuplicateHidesSeq in live_aborted_move => ["I4"];
+    /// H-21. The gate closes when every admitted send is in the mailbox.
+    h21_the_gate_closes_over_a_send: NoAdmission in live_threads => ["I3"];
+    /// What was trimmed does not come any more: nobody waits for it.
+    an_opening_gate_waits_for_what_was_trimmed: NoCaughtUp in live_crash => ["I6"];
+    /// Repeats are dropped by identity at the consumer.
+    the_consumer_takes_everything: TakeEverything in durable_move_and_pushes => ["I2", "I4"];
+    /// `seq` reveals gaps.
+    gaps_are_ignored: GapsAreIgnored in durable_move_and_pushes => ["I2", "I3", "I4"];
+    /// H-34. An owner compares the head with what it received.
+    h34_no_head_check_durable: NoHeadCheck in durable_move_and_pushes
+        { messages = [1, 0], budget.moves = 0, budget.decline = 0 } => ["I6"];
+    h34_no_head_check_live: NoHeadCheck in live_move_and_pushes
+        { messages = [0, 1], budget.moves = 0 } => ["I6"];
+    /// Repeats are dropped somewhere.
+    nobody_drops_repeats: NoDedupeAtAll in durable_late_copies => ["I2", "I3", "I4"];
+    /// H-12, H-13. Somebody looks after parked rooms with backlog.
+    h12_no_sweep: NoSweep in durable_unload => ["I6"];
+    /// A dead owner's room is taken up without waiting for anything.
+    no_recovery: NoRecovery in durable_crash => ["I6"];
+    /// H-10. What a host owns and does not run it gives back.
+    h10_no_reconcile: NoReconcile in durable_lost_claim => ["I6"];
+    /// H-27. An open offer is told again, and ends at its deadline.
+    h27_offers_never_end_and_are_told_once: OffersNeverEndUntold in durable_given_back => ["I6"];
+    /// A source takes the room back when nobody adopts.
+    no_resume: NoResume in durable_given_back => ["I6"];
+    /// H-03. A withdrawal fences late copies.
+    h03_a_withdrawal_fences_nothing: NoWithdrawalFence in full_log { budget.expire = 2 } => ["I2"];
+    /// H-25. A pruned producer stays fenced.
+    h25_pruned_producers_are_forgotten: PrunedIsForgotten in pruned_producers => ["I10"];
+    /// H-17. Messages name the life that they are for.
+    h17_appends_name_no_life: NoLife in closed_and_born_again => ["I2", "I10"];
+    /// Liveness is looked up elsewhere and may be out of date: the compare-and-set catches it.
+    stale_liveness_without_a_compare: StaleLivenessNoCompare in durable_zombie => ["I1"];
+}
+
+macro_rules! guarded_twice {
+    ($($(#[$doc:meta])* $name:ident: $mutant:ident in $config:ident;)*) => {
+        $(
+            $(#[$doc])*
+            #[test]
+            fn $name() {
+                let mutant = Some(Mutant::$mutant);
+                green(stringify!($name), Config { mutant, ..$config() });
+            }
+        )*
+    };
+}
+
+guarded_twice! {
+    /// The compare-and-set keeps a room from being stolen on a stale answer about its owner.
+    stale_liveness: StaleLiveness in durable_zombie;
+    /// The consumer drops what the store lets through.
+    a_store_that_takes_repeats: NoDedupe in durable_late_copies;
+    /// A late park brings an older snapshot: the number keeps the newer one, and the log the rest.
+    a_durable_room_thaws_after_a_park: ThawAfterPark in durable_late_copies;
+    /// H-27. The sweep tells the host again.
+    h27_offers_never_end: OffersNeverEnd in durable_given_back;
+    /// H-27. The deadline passes.
+    h27_offers_are_told_once: OffersAreToldOnce in durable_given_back;
+    /// H-27. The deadline passes, or the host thinks better of it.
+    h27_a_decline_never_arrives: DeclineIsLost in durable_given_back;
+}
