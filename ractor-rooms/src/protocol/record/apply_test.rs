@@ -23,7 +23,12 @@ fn owner_requests(bench: &mut Bench, lease: &Lease) -> Vec<Request> {
         Request::Checkpoint { lease: lease(), snapshot: snapshot.clone() },
         Request::Ack { lease: lease(), received: Position { ms: 9, n: 9 } },
         Request::Emit { lease: lease(), first: OutSeq(1), events: vec![bytes::Bytes::new()] },
-        Request::CountFailure { lease: lease(), producer: client(5), number: Number(1) },
+        Request::CountFailure {
+            lease: lease(),
+            producer: client(5),
+            number: Number(1),
+            attempt: 1,
+        },
         Request::GiveUp { lease: lease(), letter },
         Request::Park {
             lease: lease(),

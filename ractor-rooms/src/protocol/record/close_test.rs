@@ -78,11 +78,13 @@ fn the_history_is_bounded_and_read_by_number() {
 #[test]
 fn failures_of_one_message_are_counted_until_another_fails() {
     let (mut bench, lease) = Bench::running();
-    let mut count = |number| {
+    let mut count = |number, attempt| {
         let (lease, producer, number) = (lease.clone(), client(5), Number(number));
-        bench.owner(Request::CountFailure { lease, producer, number })
+        bench.owner(Request::CountFailure { lease, producer, number, attempt })
     };
-    assert_eq!([count(1), count(1), count(2)], [1, 2, 1].map(OwnerAnswer::Count));
+    assert_eq!([count(1, 1), count(1, 2)], [1, 2].map(OwnerAnswer::Count));
+    assert_eq!(count(1, 2), OwnerAnswer::Count(2), "a repeat counts once");
+    assert_eq!(count(2, 3), OwnerAnswer::Count(1));
 }
 
 fn store() -> (Store, Activation) {
