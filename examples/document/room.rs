@@ -123,5 +123,5 @@ impl<C: DeliveryClass> RoomActor for Document<C> {
 
 /// A caller that is gone does not concern the room.
 fn answer<T: Serialize>(reply: Reply<T>, value: T) {
-    let _ = reply.send(value);
+    reply.send(value);
 }
