@@ -122,7 +122,7 @@ pub(super) fn durable() -> Config {
         limits: RecordLimits::default(),
         budget: Budget::default(),
         mutant: None,
-        cap: if full() { 40_000_000 } else { 1_500_000 },
+        cap: if full() { 20_000_000 } else { 1_500_000 },
     }
 }
 
@@ -190,31 +190,36 @@ configs! {
         budget.late = upto(0, 1),
     }
     durable_crash: durable {
-        messages = [2, upto(0, 1)], budget.crash = 1, budget.moves = 1, budget.lost = 1,
+        messages = [2, 1], budget.crash = 1, budget.moves = 1, budget.lost = 1,
+        budget.late = upto(0, 1),
     }
     /// Copies of appends, checkpoints, parks, acquires and offers execute late. H-35, H-36.
     durable_late_copies: durable {
-        messages = [upto(1, 2), 0], early = true, budget.late = 2, budget.moves = 1,
+        messages = [2, upto(0, 1)], early = true, budget.late = 2, budget.moves = 1,
     }
     /// A host goes on after its session lapsed. H-45.
     durable_zombie: durable {
-        messages = [upto(1, 2), 0], budget.lapse = 1, budget.late = 1, budget.moves = 1,
+        messages = [2, 0], budget.lapse = 1, budget.late = 1, budget.moves = 1,
+        budget.crash = upto(0, 1),
     }
     /// Adopters decline, fail, and give the room back, and notices of offers are lost. H-27, H-37.
     durable_given_back: durable {
-        notices = true, budget.moves = 1, budget.fail_restore = upto(1, 3), budget.decline = 1,
+        notices = true, budget.moves = 1, budget.fail_restore = 3, budget.decline = 1,
+        budget.lost = upto(0, 1),
     }
     /// An acquire is carried out, and the one who asked has given up. H-10.
     durable_lost_claim: durable {
         notices = true, early = true, budget.moves = 1, budget.lost = 1, budget.give_up = 1,
+        budget.late = upto(0, 1),
     }
     /// The room rests while messages are on their way to it. H-12, H-13.
     durable_unload: durable {
         early = true, budget.unloads = 1, budget.lost = 1, budget.late = 1,
+        budget.moves = upto(0, 1),
     }
     durable_three_hosts: durable {
-        hosts = 3, places = [3, 4], messages = [1, 0],
-        budget.crash = 1, budget.lapse = upto(0, 1), budget.moves = 1,
+        hosts = 3, places = [3, 4], messages = [upto(1, 2), 0],
+        budget.crash = 1, budget.lapse = 1, budget.moves = 1,
     }
     live_move_and_pushes: live {
         places = [0, 2], messages = [2, 1], push = true, budget.moves = 1,
@@ -222,18 +227,18 @@ configs! {
     }
     /// A sender is on the host that the room leaves, one on the host that it comes to. H-20.
     live_two_moves: live {
-        places = [0, 1], messages = [2, 1], checkpoints = false, budget.moves = 2,
+        places = [0, 1], messages = [2, upto(1, 2)], checkpoints = false, budget.moves = 2,
         budget.lost = upto(0, 1),
     }
     /// The room thaws, and its gate opens again while appends are in doubt. H-40.
     live_aborted_move: live {
-        places = [0, 2], messages = [3, 0], early = true, budget.moves = 1, budget.abort = 1,
-        budget.lost = 1,
+        places = [0, 2], messages = [3, upto(0, 1)], early = true, budget.moves = 1,
+        budget.abort = 1, budget.lost = 1,
     }
     /// Two senders share a handle, and a send may be on its way through the gate at the cut. H-21.
     live_threads: live {
-        places = [0, 0], messages = [2, 2], checkpoints = false, threads = true, budget.moves = 1,
-        budget.abort = 1,
+        places = [0, 0], messages = [2, 2], checkpoints = false, threads = true,
+        budget.moves = upto(1, 2), budget.abort = 1,
     }
     live_late_copies: live {
         places = [0, 2], messages = [2, upto(0, 1)], budget.moves = 1, budget.late = 1,
@@ -241,11 +246,12 @@ configs! {
     /// H-39.
     live_given_back: live {
         places = [0, 2], early = true, budget.moves = 1, budget.fail_restore = 1,
-        budget.decline = upto(0, 1),
+        budget.decline = 1, budget.lost = upto(0, 1),
     }
     /// The room rests with unread messages inside. H-38.
     live_unload: live {
-        places = [0, 2], budget.unloads = 1, budget.lost = upto(0, 1), budget.late = 1,
+        places = [0, 2], budget.unloads = 1, budget.lost = 1, budget.late = 1,
+        budget.moves = upto(0, 1),
     }
     live_crash: live {
         places = [1, 2], messages = [2, upto(0, 1)], budget.crash = 1, budget.moves = 1,
