@@ -1,4 +1,4 @@
-use super::bench::{Bench, activation, client, room};
+use super::bench::{Bench, activation, batch, client, room};
 use super::*;
 use crate::id::{Number, RoomId};
 
@@ -14,7 +14,7 @@ fn a_batch_is_one_entry_and_is_pushed_to_the_owner() {
         producer: client(5),
         epoch: 0,
         first: Number(1),
-        batch: super::bench::batch(&["x", "y"]),
+        batch: batch(&["x", "y"]),
     };
     let (answer, effects) = bench.ask(request);
     assert_eq!(answer, Answer::Append(accepted(2, 2, Standing::Running)));

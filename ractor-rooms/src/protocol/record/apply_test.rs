@@ -13,7 +13,7 @@ fn owner_requests(bench: &mut Bench, lease: &Lease) -> Vec<Request> {
     let letter = DeadLetter {
         producer: client(5),
         number: Number(1),
-        message: bytes::Bytes::new(),
+        message: Bytes::new(),
         attempts: 3,
         error: String::new(),
         at: Millis(0),
@@ -22,7 +22,7 @@ fn owner_requests(bench: &mut Bench, lease: &Lease) -> Vec<Request> {
         Request::Settle { lease: lease() },
         Request::Checkpoint { lease: lease(), snapshot: snapshot.clone() },
         Request::Ack { lease: lease(), received: Position { ms: 9, n: 9 } },
-        Request::Emit { lease: lease(), first: OutSeq(1), events: vec![bytes::Bytes::new()] },
+        Request::Emit { lease: lease(), first: OutSeq(1), events: vec![Bytes::new()] },
         Request::CountFailure {
             lease: lease(),
             producer: client(5),
@@ -293,12 +293,10 @@ fn a_page_is_bounded_in_bytes_and_never_empty_while_there_is_more() {
     for number in 1..=3 {
         bench.append(client(5), number, &["1234"]);
     }
-    let mut read = |after, max_bytes| match bench
-        .ask(Request::ReadLog { lease: lease.clone(), after, max_bytes })
-        .0
-    {
-        Answer::Page(Ok(page)) => page,
-        other => panic!("{other:?}"),
+    let mut read = |after, max_bytes| {
+        let request = Request::ReadLog { lease: lease.clone(), after, max_bytes };
+        let Answer::Page(Ok(page)) = bench.ask(request).0 else { panic!("another answer") };
+        page
     };
     let page = read(Position::START, 1);
     assert_eq!((page.entries.len(), page.more, page.head), (1, true, Seq(3)));

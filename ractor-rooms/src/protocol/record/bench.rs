@@ -75,24 +75,24 @@ impl Bench {
     }
 
     pub(super) fn owner(&mut self, request: Request) -> OwnerAnswer {
-        match self.ask(request).0 {
-            Answer::Owner(answer) => answer,
-            other => panic!("{other:?}"),
-        }
+        let Answer::Owner(answer) = self.ask(request).0 else { panic!("another answer") };
+        answer
     }
 
     pub(super) fn acquire(&mut self, name: &str, number: u64, seen: Seen) -> AcquireAnswer {
-        match self.ask(Request::Acquire { activation: activation(name, number), seen }).0 {
-            Answer::Acquire(answer) => answer,
-            other => panic!("{other:?}"),
-        }
+        let Answer::Acquire(answer) =
+            self.ask(Request::Acquire { activation: activation(name, number), seen }).0
+        else {
+            panic!("another answer")
+        };
+        answer
     }
 
     pub(super) fn acquired(&mut self, name: &str, number: u64) -> Lease {
-        match self.acquire(name, number, self.seen()) {
-            AcquireAnswer::Acquired(acquired) => acquired.lease,
-            other => panic!("{other:?}"),
-        }
+        let AcquireAnswer::Acquired(acquired) = self.acquire(name, number, self.seen()) else {
+            panic!("it is not to be had")
+        };
+        acquired.lease
     }
 
     pub(super) fn seen(&self) -> Seen {
@@ -118,10 +118,12 @@ impl Bench {
     ) -> AppendAnswer {
         let first = Number(first);
         let batch = batch(messages);
-        match self.ask(Request::Append { life, producer, epoch, first, batch }).0 {
-            Answer::Append(answer) => answer,
-            other => panic!("{other:?}"),
-        }
+        let Answer::Append(answer) =
+            self.ask(Request::Append { life, producer, epoch, first, batch }).0
+        else {
+            panic!("another answer")
+        };
+        answer
     }
 
     /// A pointer to bytes that are there: everything in the log is inside.
@@ -166,10 +168,8 @@ impl Bench {
 
     pub(super) fn offer(&mut self, to: &str, until: u64) -> OfferAnswer {
         let request = Request::Offer { to: host(to), until: Millis(until), create: false };
-        match self.ask(request).0 {
-            Answer::Offer(answer) => answer,
-            other => panic!("{other:?}"),
-        }
+        let Answer::Offer(answer) = self.ask(request).0 else { panic!("another answer") };
+        answer
     }
 
     pub(super) fn logged(&self) -> Vec<String> {

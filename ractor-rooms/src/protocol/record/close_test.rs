@@ -1,6 +1,6 @@
 use bytes::Bytes;
 
-use super::bench::{Bench, client, host, room};
+use super::bench::{Bench, batch, client, host, room};
 use super::*;
 use crate::id::Number;
 use crate::protocol::Store;
@@ -8,10 +8,11 @@ use crate::protocol::session::{HostState, OpenAnswer, SessionSpec};
 
 fn close(bench: &mut Bench, lease: &Lease, cursor: Position, forced: bool) -> CloseAnswer {
     let (lease, reason) = (lease.clone(), "over".to_owned());
-    match bench.ask(Request::Close { lease, cursor, reason, forced }).0 {
-        Answer::Close(answer) => answer,
-        other => panic!("{other:?}"),
-    }
+    let Answer::Close(answer) = bench.ask(Request::Close { lease, cursor, reason, forced }).0
+    else {
+        panic!("another answer")
+    };
+    answer
 }
 
 #[test]
@@ -42,7 +43,7 @@ fn a_drained_room_closes_without_force() {
 }
 
 fn emit(bench: &mut Bench, lease: &Lease, first: u64, events: &[&'static str]) -> Vec<Effect> {
-    let events = super::bench::batch(events);
+    let events = batch(events);
     bench.ask(Request::Emit { lease: lease.clone(), first: OutSeq(first), events }).1
 }
 
@@ -51,7 +52,7 @@ fn events_that_are_repeated_are_published_once() {
     let (mut bench, lease) = Bench::running();
     emit(&mut bench, &lease, 1, &["1", "2"]);
     let again = emit(&mut bench, &lease, 2, &["2", "3"]);
-    let new = super::bench::batch(&["3"]);
+    let new = batch(&["3"]);
     assert_eq!(again, [Effect::Events { life: Life(1), first: OutSeq(3), events: new }]);
     assert_eq!(emit(&mut bench, &lease, 1, &["1", "2", "3"]), []);
     assert_eq!(bench.record.out_seq, OutSeq(3));
@@ -66,7 +67,7 @@ fn the_history_is_bounded_and_read_by_number() {
         |bench: &mut Bench, after| bench.ask(Request::ReadHistory { after: OutSeq(after) }).0;
     let tail = |first, events: &[&'static str]| Answer::History {
         first: OutSeq(first),
-        events: super::bench::batch(events),
+        events: batch(events),
         life: Life(1),
     };
     assert_eq!(read(&mut bench, 0), tail(2, &["2", "3"]), "the first is gone, and shows");
@@ -90,7 +91,7 @@ fn failures_of_one_message_are_counted_until_another_fails() {
 fn store() -> (Store, Activation) {
     let mut store = Store::new(RecordLimits::default());
     store.advance(Millis(1));
-    let kinds = std::collections::BTreeMap::new();
+    let kinds = BTreeMap::new();
     let spec = SessionSpec { state: HostState::Ready, load: 0, capacity: 1, kinds };
     match store.open_session(&host("a"), 1_000, spec) {
         OpenAnswer::Opened(by) => (store, Activation { by, number: 1 }),
@@ -100,10 +101,10 @@ fn store() -> (Store, Activation) {
 
 fn born(store: &mut Store) -> Life {
     let request = Request::Offer { to: host("a"), until: Millis(9), create: true };
-    match store.step(&room(), request, Epoch(0)).0 {
-        Answer::Offer(OfferAnswer::Done { life }) => life,
-        other => panic!("{other:?}"),
-    }
+    let Answer::Offer(OfferAnswer::Done { life }) = store.step(&room(), request, Epoch(0)).0 else {
+        panic!("another answer")
+    };
+    life
 }
 
 fn append(store: &mut Store, life: Life, number: u64) -> Answer {
