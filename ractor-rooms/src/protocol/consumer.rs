@@ -3,6 +3,9 @@
 //! A push is a hint: it may be lost, late or repeated. Whatever is missing is read from the log, by
 //! position. Repeats are dropped by identity, which is producer and number; `seq` only reveals gaps.
 
+#[cfg(test)]
+mod intake_test;
+
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};

@@ -40,9 +40,9 @@
 //! 8. A host reconciles what it owns by the record with what it tends: its running room, an adoption
 //!    under way, a source that has not learnt that it parked. The rest it gives back with
 //!    `Park { snapshot: None }`; and a room that runs without owning the record it drops.
-//! 9. Any living host sweeps. A sweep tells an open offer again *with the deadline that it has*, so that
-//!    telling does not prolong it; otherwise it offers to a host that has not declined, and if all have,
-//!    to any.
+//! 9. Any living host sweeps, and finds offers to itself there too, since notices are lost. Whoever tells
+//!    an open offer again tells it *with the deadline that it has*, so that telling does not prolong it.
+//!    A room is offered to a host that has not declined, and if all have, to any.
 //! 10. One adoption per room and host at a time. A source that wants its room back waits for the one
 //!     under way; it says `Reacquired` when the room is live here, and `ReacquireRefused` when the
 //!     adoption failed or the room is not to be had.
