@@ -34,7 +34,7 @@ use crate::protocol::Consumer;
 use crate::protocol::record::{Acquired, SnapshotRef};
 
 pub(crate) use handling::Handling;
-pub(crate) use message::{Control, RoomMessage, TypedRunner};
+pub(crate) use message::{Control, HostMessage, RoomMessage, TypedRunner};
 pub(crate) use start::{StartArgs, StartErr};
 
 /// The actor. Its state is in [`RunnerState`]; this holds the app's actor, shared by all rooms of a kind.
@@ -132,14 +132,14 @@ impl<R: RoomActor> Meta<R> {
     }
 
     fn control(&self, control: Control) {
-        let _ = self.me.cast(RoomMessage::Control(control)); // this actor is stopping
+        let _ = self.me.cast(control.into()); // this actor is stopping
     }
 
     fn control_after(&self, after: Duration, control: Control) {
         let me = self.me.clone();
         self.core.spawn(async move {
             tokio::time::sleep(after).await;
-            let _ = me.cast(RoomMessage::Control(control)); // the room is gone by now
+            let _ = me.cast(control.into()); // the room is gone by now
         });
     }
 
