@@ -153,7 +153,9 @@ impl<R: RoomActor> Meta<R> {
     }
 
     fn note_handled(&self) {
-        self.shared.handled.fetch_add(1, Ordering::Relaxed);
+        // Only the runner writes it, so it need not be one atomic step, which costs twenty times as much.
+        let handled = self.shared.handled.load(Ordering::Relaxed);
+        self.shared.handled.store(handled.wrapping_add(1), Ordering::Relaxed);
     }
 }
 

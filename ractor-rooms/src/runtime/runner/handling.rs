@@ -35,6 +35,7 @@ pin_project! {
 impl<'s, R: RoomActor> Handling<'s, R, ()> {
     /// The future of `message`. Only the short way borrows the actor; the others hold it, so that the
     /// future needs no more than one lifetime.
+    #[inline]
     pub(crate) fn of<'a>(
         actor: &'a Arc<R>,
         message: RoomMessage<R>,
@@ -72,6 +73,7 @@ where
 {
     type Output = Result<(), ActorProcessingErr>;
 
+    #[inline]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         match self.project() {
             HandlingProj::App { fut, meta } => {
