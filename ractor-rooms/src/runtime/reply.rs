@@ -92,8 +92,8 @@ impl<T: Serialize> Reply<T> {
     /// Answers the call. From a durable room's handler the answer leaves once the handler returned `Ok`.
     ///
     /// A caller that does not wait any more is no error: it has had its timeout.
-    pub fn send(self, value: T) {
-        match std::mem::replace(&mut *self.cell.lock(), Cell::Done) {
+    pub fn send(mut self, value: T) {
+        match std::mem::replace(self.cell.get_mut(), Cell::Done) {
             Cell::Port { port, .. } => {
                 let _ = port.send(Ok(value)); // nobody waits any more
             }

@@ -59,7 +59,7 @@ impl<R: RoomActor> RoomRef<R> {
     /// waiting, the host stopped.
     pub fn cast(&self, message: R::Msg) -> Result<(), RoomErr<R::Msg>> {
         match &self.target {
-            Ok((_, route)) => route.send(message, None),
+            Ok((_, route)) => route.cast(message),
             Err(error) => Err(RoomErr::Address { error: error.clone(), message }),
         }
     }
@@ -73,12 +73,14 @@ impl<R: RoomActor> RoomRef<R> {
     /// # Cancel safety
     /// A dropped future does not take the message back.
     pub async fn send(&self, message: R::Msg) -> Result<(), RoomErr<R::Msg>> {
-        let (ack, acked) = oneshot::channel();
-        match &self.target {
-            Ok((_, route)) => route.send(message, Some(ack))?,
+        let acked = match &self.target {
+            Ok((_, route)) => route.send(message)?,
             Err(error) => return Err(RoomErr::Address { error: error.clone(), message }),
+        };
+        match acked {
+            None => Ok(()),
+            Some(acked) => acked.await.unwrap_or(Err(RoomErr::OutcomeUnknown)),
         }
-        acked.await.unwrap_or(Err(RoomErr::OutcomeUnknown))
     }
 
     /// Asks the room and waits for its answer, as `ActorRef::call` does. Without a timeout the host's
@@ -102,26 +104,28 @@ impl<R: RoomActor> RoomRef<R> {
         let (port, answer) = oneshot::channel();
         let place = Arc::new(CallPlace::default());
         // Also when this future is dropped: the table must not keep a call that nobody waits for.
-        let _leave = Leave { place: place.clone(), table: self.core.calls.clone() };
+        let _leave = Leave { place: place.clone(), table: &self.core.calls };
         let message = message(Reply::port(port, place));
-        let (ack, acked) = oneshot::channel();
-        match &self.target {
-            Ok((_, route)) => route.send(message, Some(ack))?,
+        let acked = match &self.target {
+            Ok((_, route)) => route.send(message)?,
             Err(error) => return Err(RoomErr::Address { error: error.clone(), message }),
-        }
+        };
         let timeout = timeout.unwrap_or(self.core.config.call_timeout);
         let answered = async {
             tokio::pin!(answer);
-            tokio::select! {
-                biased;
-                outcome = &mut answer => outcome,
-                acked = acked => match acked {
-                    Ok(Err(error)) => return Err(error),
-                    // Accepted; or nobody can tell, and an answer may still come.
-                    Ok(Ok(())) | Err(_) => answer.await,
+            let outcome = match acked {
+                None => answer.await,
+                Some(acked) => tokio::select! {
+                    biased;
+                    outcome = &mut answer => outcome,
+                    acked = acked => match acked {
+                        Ok(Err(error)) => return Err(error),
+                        // Accepted; or nobody can tell, and an answer may still come.
+                        Ok(Ok(())) | Err(_) => answer.await,
+                    },
                 },
-            }
-            .map_or(Ok(CallResult::SenderError), |outcome| match outcome {
+            };
+            outcome.map_or(Ok(CallResult::SenderError), |outcome| match outcome {
                 Ok(value) => Ok(CallResult::Success(value)),
                 Err(Outcome::Closed { reason }) => Err(RoomErr::Closed { reason, message: None }),
                 Err(Outcome::Unknown) => Err(RoomErr::OutcomeUnknown),
@@ -143,14 +147,14 @@ impl<R: RoomActor> RoomRef<R> {
     }
 }
 
-struct Leave {
+struct Leave<'a> {
     place: Arc<CallPlace>,
-    table: Arc<CallTable>,
+    table: &'a CallTable,
 }
 
-impl Drop for Leave {
+impl Drop for Leave<'_> {
     fn drop(&mut self) {
-        self.place.give_up(&self.table);
+        self.place.give_up(self.table);
     }
 }
 

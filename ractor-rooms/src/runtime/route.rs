@@ -41,6 +41,8 @@ struct Door<R: RoomActor> {
 }
 
 type Ack<M> = oneshot::Sender<Result<(), RoomErr<M>>>;
+/// Hears of a message's acceptance.
+pub(crate) type Acked<M> = oneshot::Receiver<Result<(), RoomErr<M>>>;
 
 struct Held<M> {
     message: M,
@@ -70,13 +72,52 @@ impl<R: RoomActor> Route<R> {
         })
     }
 
-    /// Puts a message on its way, in order with what this caller sent before. `ack` hears of its
-    /// acceptance; without it a failure goes to the error hook.
-    pub(crate) fn send(
+    /// Puts a message on its way, in order with what this caller sent before. If it cannot be delivered,
+    /// the error hook hears of it.
+    #[inline]
+    pub(crate) fn cast(&self, message: R::Msg) -> Result<(), RoomErr<R::Msg>> {
+        match self.at_once(message) {
+            Ok(()) => Ok(()),
+            Err(message) => self.not_at_once(message, None),
+        }
+    }
+
+    /// The same for a caller who waits until it is accepted. `None` when it is already.
+    #[inline]
+    pub(crate) fn send(&self, message: R::Msg) -> Result<Option<Acked<R::Msg>>, RoomErr<R::Msg>> {
+        match self.at_once(message) {
+            Ok(()) => Ok(None),
+            Err(message) => {
+                let (ack, acked) = oneshot::channel();
+                self.not_at_once(message, Some(ack)).map(|()| Some(acked))
+            }
+        }
+    }
+
+    /// The short way: into the mailbox, if the gate is open. The message comes back if it is not, or if
+    /// the runner is gone and the gate not closed yet.
+    #[inline]
+    fn at_once(&self, message: R::Msg) -> Result<(), Option<R::Msg>> {
+        let door = self.door.read();
+        match (door.gate, &door.mailbox) {
+            (Gate::Mailbox, Some(mailbox)) => match mailbox.cast(RoomMessage::Local(message)) {
+                Ok(()) => Ok(()),
+                Err(MessagingErr::SendErr(RoomMessage::Local(message))) => Err(Some(message)),
+                Err(_) => Err(None),
+            },
+            (Gate::Store | Gate::Opening | Gate::Mailbox, _) => Err(Some(message)),
+        }
+    }
+
+    /// Everything else, under the door anew: the gate may be another by now.
+    #[cold]
+    #[inline(never)]
+    fn not_at_once(
         &self,
-        message: R::Msg,
+        message: Option<R::Msg>,
         ack: Option<Ack<R::Msg>>,
     ) -> Result<(), RoomErr<R::Msg>> {
+        let Some(message) = message else { return Err(RoomErr::OutcomeUnknown) };
         let door = self.door.read();
         match (door.gate, &door.mailbox) {
             (Gate::Mailbox, Some(mailbox)) => match mailbox.cast(RoomMessage::Local(message)) {
@@ -84,7 +125,6 @@ impl<R: RoomActor> Route<R> {
                     accept(ack);
                     Ok(())
                 }
-                // The runner is gone and the gate not closed yet.
                 Err(MessagingErr::SendErr(RoomMessage::Local(message))) => {
                     self.through_store(message, ack)
                 }

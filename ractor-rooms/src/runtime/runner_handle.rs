@@ -25,7 +25,7 @@ pub(crate) struct RunnerShared {
     pub(crate) muted: AtomicBool,
     /// Whether the last handler left something to do: exits, timers, a checkpoint.
     pub(crate) dirty: AtomicBool,
-    /// Messages handled.
+    /// Messages handled. Written by the runner only.
     pub(crate) handled: AtomicU64,
     /// `handled` at the last checkpoint.
     pub(crate) checkpointed: AtomicU64,

@@ -15,7 +15,7 @@ use ractor::ActorProcessingErr;
 use super::super::courier::Courier;
 use super::super::room_actor::RoomActor;
 use super::super::wire::{Segment, output_producer};
-use super::{Control, Meta, Phase, RoomMessage, RunnerState, Waiting};
+use super::{Control, HostMessage, Meta, Phase, RoomMessage, RunnerState, Waiting};
 use crate::delivery::Delivery;
 use crate::id::{Number, RoomId};
 
@@ -35,6 +35,7 @@ pin_project! {
 impl<'s, R: RoomActor> Handling<'s, R, ()> {
     /// The future of `message`. Only the short way borrows the actor; the others hold it, so that the
     /// future needs no more than one lifetime.
+    #[inline]
     pub(crate) fn of<'a>(
         actor: &'a Arc<R>,
         message: RoomMessage<R>,
@@ -57,9 +58,9 @@ impl<'s, R: RoomActor> Handling<'s, R, ()> {
                     Handling::Done
                 }
             }
-            other => {
+            RoomMessage::Host(message) => {
                 let actor = actor.clone();
-                let fut = async move { state.control(&*actor, other).await };
+                let fut = async move { state.control(&*actor, *message).await };
                 Handling::Control { fut: Box::pin(fut) }
             }
         }
@@ -72,6 +73,7 @@ where
 {
     type Output = Result<(), ActorProcessingErr>;
 
+    #[inline]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         match self.project() {
             HandlingProj::App { fut, meta } => {
@@ -209,7 +211,7 @@ impl<R: RoomActor> RunnerState<R> {
         let wait = due.0.saturating_sub(self.meta.core.clock.now().0);
         let task = tokio::spawn(async move {
             tokio::time::sleep(std::time::Duration::from_millis(wait)).await;
-            let _ = me.cast(RoomMessage::Alarm); // the room is gone by now
+            let _ = me.cast(HostMessage::Alarm.into()); // the room is gone by now
         });
         self.meta.alarm = Some((due, task.abort_handle()));
     }

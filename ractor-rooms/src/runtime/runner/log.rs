@@ -15,7 +15,7 @@ use super::super::room_actor::RoomActor;
 use super::super::runner_handle::RunnerEvent;
 use super::super::wire::{Payload, decode_message, encode_payload};
 use super::failure::Culprit;
-use super::{Closing, Control, Phase, RoomMessage, RunnerState, Waiting};
+use super::{Closing, Control, HostMessage, Phase, RunnerState, Waiting};
 use crate::delivery::Delivery;
 use crate::id::{Millis, Number, Position};
 use crate::protocol::consumer::Intake;
@@ -40,21 +40,20 @@ enum Flow {
 }
 
 impl<R: RoomActor> RunnerState<R> {
-    pub(super) async fn control(&mut self, actor: &R, message: RoomMessage<R>) {
+    pub(super) async fn control(&mut self, actor: &R, message: HostMessage) {
         if self.meta.failure.is_some() {
             self.repair(actor).await;
         }
         self.settle();
         match message {
-            RoomMessage::Local(message) => self.meta.unread.push_back(Waiting::Local(message)),
-            RoomMessage::Entry(entry) => self.pushed(actor, &entry).await,
-            RoomMessage::Head(last) => {
+            HostMessage::Entry(entry) => self.pushed(actor, &entry).await,
+            HostMessage::Head(last) => {
                 if self.takes() && self.meta.consumer.is_behind(last) {
                     self.catch_up(actor).await;
                 }
             }
-            RoomMessage::Alarm => self.ticks(actor).await,
-            RoomMessage::Control(control) => self.controlled(actor, control).await,
+            HostMessage::Alarm => self.ticks(actor).await,
+            HostMessage::Control(control) => self.controlled(actor, control).await,
         }
         self.handle_unread(actor).await;
     }

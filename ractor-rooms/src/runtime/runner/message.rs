@@ -13,18 +13,37 @@ use super::super::runner_handle::{Runner, RunnerShared};
 use crate::id::{Epoch, Position, SnapshotNumber};
 use crate::protocol::record::Entry;
 
-/// The envelope of a runner's mailbox.
+/// The envelope of a runner's mailbox. All but the short way is boxed, so that the envelope is hardly
+/// larger than the app's message: ractor moves it several times.
 pub(crate) enum RoomMessage<R: RoomActor> {
     /// From a sender on this host, straight in.
     Local(R::Msg),
+    /// Everything else.
+    Host(Box<HostMessage>),
+}
+
+/// What reaches a runner from its host.
+pub(crate) enum HostMessage {
     /// A new entry of the log.
     Entry(Entry),
     /// The position of the log's last entry.
     Head(Position),
     /// A timer is due.
     Alarm,
-    /// Of the host.
+    /// Of the host or the runner itself.
     Control(Control),
+}
+
+impl<R: RoomActor> From<HostMessage> for RoomMessage<R> {
+    fn from(message: HostMessage) -> Self {
+        Self::Host(Box::new(message))
+    }
+}
+
+impl<R: RoomActor> From<Control> for RoomMessage<R> {
+    fn from(control: Control) -> Self {
+        HostMessage::Control(control).into()
+    }
 }
 
 #[cfg(feature = "cluster")]
@@ -64,8 +83,8 @@ pub(crate) struct TypedRunner<R: RoomActor> {
 }
 
 impl<R: RoomActor> TypedRunner<R> {
-    fn cast(&self, message: RoomMessage<R>) {
-        let _ = self.actor.cast(message); // the actor has ended, as its supervisor will hear
+    fn cast(&self, message: impl Into<RoomMessage<R>>) {
+        let _ = self.actor.cast(message.into()); // the actor has ended, as its supervisor will hear
     }
 
     fn close_gate(&self, cut: impl FnOnce()) {
@@ -83,41 +102,41 @@ impl<R: RoomActor> Runner for TypedRunner<R> {
 
     fn push(&self, epoch: Epoch, entry: Entry) {
         if epoch == self.shared.lease.epoch {
-            self.cast(RoomMessage::Entry(entry));
+            self.cast(HostMessage::Entry(entry));
         }
     }
 
     fn head(&self, last: Position) {
-        self.cast(RoomMessage::Head(last));
+        self.cast(HostMessage::Head(last));
     }
 
     fn replay(&self) {
-        self.cast(RoomMessage::Control(Control::Replay));
+        self.cast(Control::Replay);
     }
 
     fn go_live(&self) {
-        self.cast(RoomMessage::Control(Control::GoLive));
+        self.cast(Control::GoLive);
     }
 
     fn freeze(&self, generation: u64) {
         // Seen before every message, so the freeze does not wait for the mailbox to be handled.
         self.shared.freeze.store(generation, Ordering::SeqCst);
-        self.close_gate(|| self.cast(RoomMessage::Control(Control::Cut(generation))));
+        self.close_gate(|| self.cast(Control::Cut(generation)));
     }
 
     fn thaw(&self) {
         self.shared.freeze.store(0, Ordering::SeqCst);
-        self.cast(RoomMessage::Control(Control::Thaw));
+        self.cast(Control::Thaw);
     }
 
     fn checkpoint(&self) {
-        self.cast(RoomMessage::Control(Control::Checkpoint));
+        self.cast(Control::Checkpoint);
     }
 
     fn close(&self, reason: String, forced: bool, reply: oneshot::Sender<Result<u32, CloseErr>>) {
         // Behind the gate, so that every message that was admitted is handled before.
         self.close_gate(|| {
-            self.cast(RoomMessage::Control(Control::Close { reason, forced, reply }));
+            self.cast(Control::Close { reason, forced, reply });
         });
     }
 

@@ -179,7 +179,7 @@ impl<R: RoomActor> RunnerState<R> {
         meta.core.spawn(async move {
             let done = core.commit(&shared.room, shared.lease.clone(), frozen).await;
             let control = Control::Checkpointed { number, done };
-            let _ = me.cast(super::RoomMessage::Control(control)); // the room is gone by now
+            let _ = me.cast(control.into()); // the room is gone by now
         });
     }
 
