@@ -32,6 +32,8 @@ pub struct HostConfig {
     pub max_message_bytes: usize,
     /// The largest state, in bytes.
     pub max_snapshot_bytes: usize,
+    /// Messages of this host's senders that may wait in the mailbox of a live room.
+    pub max_mailbox_messages: usize,
     /// Messages that may wait for one room to accept them.
     pub max_outbound_messages: usize,
     /// Bytes of messages that may wait for one room to accept them.
@@ -64,6 +66,7 @@ impl Default for HostConfig {
             idle_timeout: Some(Duration::from_secs(300)),
             max_message_bytes: 1 << 20,
             max_snapshot_bytes: 64 << 20,
+            max_mailbox_messages: 1 << 20,
             max_outbound_messages: 65_536,
             max_outbound_bytes: 64 << 20,
             max_member_events: 1_024,

@@ -66,6 +66,7 @@ impl<R: RoomActor> RoomKind for TypedKind<R> {
                 freeze: 0.into(),
                 muted: false.into(),
                 dirty: false.into(),
+                taken: 0.into(),
                 handled: 0.into(),
                 checkpointed: 0.into(),
                 checkpoint_at: Mutex::new(core.clock.mark()),

@@ -17,6 +17,7 @@ use super::courier::{Courier, Parcel, Undelivered};
 use super::error::RoomErr;
 use super::room_actor::RoomActor;
 use super::runner::RoomMessage;
+use super::runner_handle::RunnerShared;
 use super::wire::encode_message;
 use crate::codec::CodecErr;
 use crate::id::{RoomId, Seq};
@@ -37,7 +38,51 @@ pub(crate) struct Route<R: RoomActor> {
 
 struct Door<R: RoomActor> {
     gate: Gate,
-    mailbox: Option<ActorRef<RoomMessage<R>>>,
+    mailbox: Option<Mailbox<R>>,
+}
+
+/// A runner's mailbox, with a bound: ractor's own has none.
+struct Mailbox<R: RoomActor> {
+    actor: ActorRef<RoomMessage<R>>,
+    shared: Arc<RunnerShared>,
+    /// Messages put in since the gate opened, on top of what the runner had taken by then.
+    put: AtomicU64,
+    limit: u64,
+}
+
+impl<R: RoomActor> Mailbox<R> {
+    /// Puts a message in, under the door's reader side.
+    #[inline]
+    fn put(&self, message: R::Msg) -> Result<(), NotPut<R::Msg>> {
+        let put = self.put.fetch_add(1, Ordering::Relaxed);
+        if put.wrapping_sub(self.shared.taken.load(Ordering::Relaxed)) >= self.limit {
+            self.put.fetch_sub(1, Ordering::Relaxed);
+            return Err(NotPut::Full(message));
+        }
+        match self.actor.cast(RoomMessage::Local(message)) {
+            Ok(()) => Ok(()),
+            Err(MessagingErr::SendErr(RoomMessage::Local(message))) => Err(NotPut::Gone(message)),
+            Err(_) => Err(NotPut::Unknown),
+        }
+    }
+
+    /// Puts a message in that was held, and with that accepted; whether it is in.
+    fn put_held(&self, message: R::Msg) -> bool {
+        self.put.fetch_add(1, Ordering::Relaxed);
+        self.actor.cast(RoomMessage::Local(message)).is_ok()
+    }
+}
+
+/// Why a message is not in a mailbox.
+enum NotPut<M> {
+    /// The gate is not open.
+    Closed(M),
+    /// Too many wait.
+    Full(M),
+    /// The runner has ended, and the gate is not closed yet.
+    Gone(M),
+    /// Nobody knows.
+    Unknown,
 }
 
 type Ack<M> = oneshot::Sender<Result<(), RoomErr<M>>>;
@@ -78,7 +123,7 @@ impl<R: RoomActor> Route<R> {
     pub(crate) fn cast(&self, message: R::Msg) -> Result<(), RoomErr<R::Msg>> {
         match self.at_once(message) {
             Ok(()) => Ok(()),
-            Err(message) => self.not_at_once(message, None),
+            Err(not_put) => self.not_at_once(not_put, None),
         }
     }
 
@@ -87,25 +132,20 @@ impl<R: RoomActor> Route<R> {
     pub(crate) fn send(&self, message: R::Msg) -> Result<Option<Acked<R::Msg>>, RoomErr<R::Msg>> {
         match self.at_once(message) {
             Ok(()) => Ok(None),
-            Err(message) => {
+            Err(not_put) => {
                 let (ack, acked) = oneshot::channel();
-                self.not_at_once(message, Some(ack)).map(|()| Some(acked))
+                self.not_at_once(not_put, Some(ack)).map(|()| Some(acked))
             }
         }
     }
 
-    /// The short way: into the mailbox, if the gate is open. The message comes back if it is not, or if
-    /// the runner is gone and the gate not closed yet.
+    /// The short way: into the mailbox, if the gate is open.
     #[inline]
-    fn at_once(&self, message: R::Msg) -> Result<(), Option<R::Msg>> {
+    fn at_once(&self, message: R::Msg) -> Result<(), NotPut<R::Msg>> {
         let door = self.door.read();
         match (door.gate, &door.mailbox) {
-            (Gate::Mailbox, Some(mailbox)) => match mailbox.cast(RoomMessage::Local(message)) {
-                Ok(()) => Ok(()),
-                Err(MessagingErr::SendErr(RoomMessage::Local(message))) => Err(Some(message)),
-                Err(_) => Err(None),
-            },
-            (Gate::Store | Gate::Opening | Gate::Mailbox, _) => Err(Some(message)),
+            (Gate::Mailbox, Some(mailbox)) => mailbox.put(message),
+            (Gate::Store | Gate::Opening | Gate::Mailbox, _) => Err(NotPut::Closed(message)),
         }
     }
 
@@ -114,21 +154,26 @@ impl<R: RoomActor> Route<R> {
     #[inline(never)]
     fn not_at_once(
         &self,
-        message: Option<R::Msg>,
+        not_put: NotPut<R::Msg>,
         ack: Option<Ack<R::Msg>>,
     ) -> Result<(), RoomErr<R::Msg>> {
-        let Some(message) = message else { return Err(RoomErr::OutcomeUnknown) };
+        let message = match not_put {
+            NotPut::Closed(message) | NotPut::Gone(message) => message,
+            NotPut::Full(message) => return Err(RoomErr::Full { message }),
+            NotPut::Unknown => return Err(RoomErr::OutcomeUnknown),
+        };
         let door = self.door.read();
         match (door.gate, &door.mailbox) {
-            (Gate::Mailbox, Some(mailbox)) => match mailbox.cast(RoomMessage::Local(message)) {
+            (Gate::Mailbox, Some(mailbox)) => match mailbox.put(message) {
                 Ok(()) => {
                     accept(ack);
                     Ok(())
                 }
-                Err(MessagingErr::SendErr(RoomMessage::Local(message))) => {
+                Err(NotPut::Full(message)) => Err(RoomErr::Full { message }),
+                Err(NotPut::Closed(message) | NotPut::Gone(message)) => {
                     self.through_store(message, ack)
                 }
-                Err(_) => Err(RoomErr::OutcomeUnknown),
+                Err(NotPut::Unknown) => Err(RoomErr::OutcomeUnknown),
             },
             (Gate::Opening, _) => {
                 let mut held = self.held.lock();
@@ -193,7 +238,16 @@ impl<R: RoomActor> Route<R> {
     }
 
     /// A live room runs here and has received up to `seq`.
-    pub(crate) fn open(&self, mailbox: ActorRef<RoomMessage<R>>, seq: Seq) {
+    pub(crate) fn open(
+        &self,
+        actor: ActorRef<RoomMessage<R>>,
+        shared: Arc<RunnerShared>,
+        seq: Seq,
+    ) {
+        let taken = shared.taken.load(Ordering::Relaxed);
+        // What was held comes on top of the bound: it was accepted.
+        let limit = self.core.config.max_mailbox_messages as u64;
+        let mailbox = Mailbox { actor, shared, put: AtomicU64::new(taken), limit };
         self.received.store(seq.0, Ordering::Release);
         {
             let mut door = self.door.write();
@@ -212,7 +266,7 @@ impl<R: RoomActor> Route<R> {
     /// that another runner than `me` has opened since stays as it is.
     pub(crate) fn close(&self, me: ActorId, cut: impl FnOnce()) {
         let mut door = self.door.write();
-        if door.mailbox.as_ref().is_some_and(|m| m.get_id() != me) {
+        if door.mailbox.as_ref().is_some_and(|m| m.actor.get_id() != me) {
             return cut();
         }
         match door.gate.step(GateEvent::Close) {
@@ -256,7 +310,7 @@ impl<R: RoomActor> Route<R> {
                     for Held { message, ack } in self.held.lock().drain(..) {
                         let open = door.mailbox.as_ref();
                         // It fails only if the runner died as it opened.
-                        match open.is_some_and(|m| m.cast(RoomMessage::Local(message)).is_ok()) {
+                        match open.is_some_and(|m| m.put_held(message)) {
                             true => accept(ack),
                             false => lost(ack),
                         }

@@ -154,6 +154,13 @@ impl<R: RoomActor> Meta<R> {
         }
     }
 
+    /// A local message came out of the mailbox.
+    #[inline]
+    fn note_taken(&self) {
+        let taken = self.shared.taken.load(Ordering::Relaxed);
+        self.shared.taken.store(taken.wrapping_add(1), Ordering::Relaxed);
+    }
+
     fn note_handled(&self) {
         // Only the runner writes it, so it need not be one atomic step, which costs twenty times as much.
         let handled = self.shared.handled.load(Ordering::Relaxed);

@@ -44,6 +44,7 @@ impl<'s, R: RoomActor> Handling<'s, R, ()> {
     {
         match message {
             RoomMessage::Local(message) => {
+                state.meta.note_taken();
                 if state.meta.is_clear() {
                     let RunnerState { ctx, inner, meta } = state;
                     Handling::App { fut: actor.handle(ctx, message, inner), meta }

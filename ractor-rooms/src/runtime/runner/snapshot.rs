@@ -74,7 +74,8 @@ impl<R: RoomActor> RunnerState<R> {
         if R::DELIVERY == Delivery::Live
             && let Some(route) = &self.meta.route
         {
-            route.open(self.meta.me.clone(), self.meta.consumer.seq());
+            let (me, shared) = (self.meta.me.clone(), self.meta.shared.clone());
+            route.open(me, shared, self.meta.consumer.seq());
         }
         self.arm();
     }
