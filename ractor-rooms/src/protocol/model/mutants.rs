@@ -98,13 +98,13 @@ mutants! {
 }
 
 macro_rules! guarded_twice {
-    ($($(#[$doc:meta])* $name:ident: $mutant:ident in $config:ident;)*) => {
+    ($($(#[$doc:meta])* $name:ident: $mutant:ident in $config:ident $messages:expr;)*) => {
         $(
             $(#[$doc])*
             #[test]
             fn $name() {
-                let mutant = Some(Mutant::$mutant);
-                green(stringify!($name), Config { mutant, ..$config() });
+                let (mutant, messages) = (Some(Mutant::$mutant), $messages);
+                green(stringify!($name), Config { mutant, messages, ..$config() });
             }
         )*
     };
@@ -112,15 +112,15 @@ macro_rules! guarded_twice {
 
 guarded_twice! {
     /// The compare-and-set keeps a room from being stolen on a stale answer about its owner.
-    stale_liveness: StaleLiveness in durable_zombie;
+    stale_liveness: StaleLiveness in durable_zombie [1, 0];
     /// The consumer drops what the store lets through.
-    a_store_that_takes_repeats: NoDedupe in durable_late_copies;
+    a_store_that_takes_repeats: NoDedupe in durable_late_copies [1, 0];
     /// A late park brings an older snapshot: the number keeps the newer one, and the log the rest.
-    a_durable_room_thaws_after_a_park: ThawAfterPark in durable_late_copies;
+    a_durable_room_thaws_after_a_park: ThawAfterPark in durable_late_copies [1, 0];
     /// H-27. The sweep tells the host again.
-    h27_offers_never_end: OffersNeverEnd in durable_given_back;
+    h27_offers_never_end: OffersNeverEnd in durable_given_back [1, 0];
     /// H-27. The deadline passes.
-    h27_offers_are_told_once: OffersAreToldOnce in durable_given_back;
+    h27_offers_are_told_once: OffersAreToldOnce in durable_given_back [1, 0];
     /// H-27. The deadline passes, or the host thinks better of it.
-    h27_a_decline_never_arrives: DeclineIsLost in durable_given_back;
+    h27_a_decline_never_arrives: DeclineIsLost in durable_given_back [1, 0];
 }
