@@ -406,6 +406,8 @@ impl Source {
                 self.state = SourceState::Adopted { by };
                 vec![SourceAction::Release]
             }
+            // It died before it had caught up. Nobody is nearer to the room than this host.
+            Some(_) if !view.owner_alive => self.resume(None),
             Some(owner) => {
                 let same =
                     matches!(&self.state, SourceState::Relaying { epoch: e, .. } if *e == epoch);

@@ -36,7 +36,7 @@ const MOVE: &str = "
     Doubtful      | SawOfferedOn, SawRunningFree | Offered: Watch
     Doubtful      | SawPeer | Relaying(b 6): Arm(Relay), Watch
     Doubtful      | SawPeerAgain | Relaying(c 7): Arm(Relay), Watch
-    Doubtful      | Parked, SawOfferedToUs, SawGivenBack | Resuming: Reacquire
+    Doubtful      | Parked, SawOfferedToUs, SawGivenBack, SawPeerDead | Resuming: Reacquire
     Doubtful      | else | reject
 
     Doubtful/self | FreezeFired | =
@@ -49,7 +49,7 @@ const MOVE: &str = "
     Doubtful/self | SawOfferedOn, SawRunningFree | Offered: Watch
     Doubtful/self | SawPeer | Relaying(b 6): Arm(Relay), Watch
     Doubtful/self | SawPeerAgain | Relaying(c 7): Arm(Relay), Watch
-    Doubtful/self | Parked, SawOfferedToUs, SawGivenBack | Resuming: Reacquire
+    Doubtful/self | Parked, SawOfferedToUs, SawGivenBack, SawPeerDead | Resuming: Reacquire
     Doubtful/self | else | reject
 
     Offered       | FreezeFired, RelayFired | =
@@ -60,7 +60,7 @@ const MOVE: &str = "
     Offered       | SawPeer | Relaying(b 6): Arm(Relay), Watch
     Offered       | SawPeerAgain | Relaying(c 7): Arm(Relay), Watch
     Offered       | SawDeclined, SawBlocked | Resuming(capacity): Reacquire
-    Offered       | SawParked, SawGivenBack, OfferFired | Resuming: Reacquire
+    Offered       | SawParked, SawGivenBack, SawPeerDead, OfferFired | Resuming: Reacquire
     Offered       | else | reject
 
     Relaying      | FreezeFired, OfferFired | =
@@ -72,7 +72,7 @@ const MOVE: &str = "
     Relaying      | SawClosedLater, Lost | Gone: Release, Report
     Relaying      | SawOfferedOn, SawRunningFree | Offered: Watch
     Relaying      | SawPeerAgain | Relaying(c 7): Arm(Relay), Watch
-    Relaying      | SawGivenBack | Resuming: Reacquire
+    Relaying      | SawGivenBack, SawPeerDead | Resuming: Reacquire
     Relaying      | else | reject
 
     Adopted       | Released | Migrated(b): Report
@@ -115,7 +115,7 @@ const STATES: [&str; 15] = [
     "Abandoned",
     "Gone",
 ];
-const EVENTS: [&str; 30] = [
+const EVENTS: [&str; 31] = [
     "Froze",
     "FreezeFailed",
     "Uploaded",
@@ -133,6 +133,7 @@ const EVENTS: [&str; 30] = [
     "SawClosed",
     "SawPeer",
     "SawPeerAgain",
+    "SawPeerDead",
     "SawPeerSettled",
     "SawUsSettled",
     "SawGivenBack",
@@ -179,7 +180,11 @@ fn state(name: &str) -> SourceState {
 }
 
 fn saw(epoch: u64, owner: Option<Activation>, settled: bool, phase: Phase) -> SourceEvent {
-    SourceEvent::Saw(Box::new(RecordView {
+    SourceEvent::Saw(Box::new(view(epoch, owner, settled, phase)))
+}
+
+fn view(epoch: u64, owner: Option<Activation>, settled: bool, phase: Phase) -> RecordView {
+    RecordView {
         life: Life(1),
         seen: Seen { epoch: Epoch(epoch), owner },
         owner_alive: true,
@@ -193,7 +198,7 @@ fn saw(epoch: u64, owner: Option<Activation>, settled: bool, phase: Phase) -> So
         declined: Vec::new(),
         crashes: 0,
         dead_letters: 0,
-    }))
+    }
 }
 
 fn event(name: &str) -> SourceEvent {
@@ -223,6 +228,10 @@ fn event(name: &str) -> SourceEvent {
         "SawClosed" => saw(5, None, false, closed()),
         "SawPeer" => saw(6, owner("b"), false, Phase::Running),
         "SawPeerAgain" => saw(7, owner("c"), false, Phase::Running),
+        "SawPeerDead" => {
+            let view = view(6, owner("b"), false, Phase::Running);
+            SourceEvent::Saw(Box::new(RecordView { owner_alive: false, ..view }))
+        }
         "SawPeerSettled" => saw(6, owner("b"), true, Phase::Running),
         "SawUsSettled" => saw(6, owner("a"), true, Phase::Running),
         "SawGivenBack" => saw(6, None, false, parked(ParkReason::GivenBack)),
