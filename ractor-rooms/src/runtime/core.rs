@@ -166,6 +166,9 @@ impl HostCore {
     pub(crate) fn stop(&self) {
         self.stopped.store(true, Ordering::SeqCst);
         self.stop.send_replace(true);
+        for courier in &self.couriers {
+            courier.stop();
+        }
         self.couriers.clear();
         self.routes.clear();
         self.runners.clear();

@@ -58,6 +58,8 @@ struct State {
     bytes: usize,
     pumping: bool,
     full: bool,
+    /// The host is: nothing is taken any more.
+    stopped: bool,
     withdrawing_since: Option<Duration>,
 }
 
@@ -100,6 +102,7 @@ impl Courier {
                 bytes: 0,
                 pumping: false,
                 full: false,
+                stopped: false,
                 withdrawing_since: None,
             }),
             progress: OnceLock::new(),
@@ -142,7 +145,7 @@ impl Courier {
             let limits = &core.config;
             let full = state.queue.len() >= limits.max_outbound_messages
                 || state.bytes.saturating_add(parcel.frame.len()) > limits.max_outbound_bytes;
-            if full && parcel.deadline.is_some() {
+            if state.stopped || (full && parcel.deadline.is_some()) {
                 return Err(parcel);
             }
             state.bytes = state.bytes.saturating_add(parcel.frame.len());
@@ -189,6 +192,12 @@ impl Courier {
         state.queue.clear();
         state.bytes = 0;
         state.sender = Sender::new();
+    }
+
+    /// The host stops. Whoever waits is told now: the senders' own handles keep this alive.
+    pub(crate) fn stop(&self) {
+        let stopped = self.state.lock().stop();
+        tell(stopped);
     }
 
     async fn pump(self: Arc<Self>) {
@@ -379,13 +388,32 @@ impl Courier {
     }
 }
 
+impl State {
+    /// Nothing is sent any more: takes what waits, each with what its sender is told.
+    fn stop(&mut self) -> Vec<(Parcel, Undelivered)> {
+        self.stopped = true;
+        self.bytes = 0;
+        // What may be in the log must not be handed back as if it were not.
+        let doubtful = if self.sender.release_unsent() { 0 } else { self.sender.numbered() };
+        let outcome = |i| match i < doubtful {
+            true => Undelivered::OutcomeUnknown,
+            false => Undelivered::HostStopped,
+        };
+        (0..).zip(self.queue.drain(..)).map(|(i, parcel)| (parcel, outcome(i))).collect()
+    }
+}
+
+fn tell(stopped: Vec<(Parcel, Undelivered)>) {
+    for (parcel, why) in stopped {
+        if let Some(done) = parcel.done {
+            done(Err(why));
+        }
+    }
+}
+
 impl Drop for Courier {
     fn drop(&mut self) {
-        for parcel in self.state.get_mut().queue.drain(..) {
-            if let Some(done) = parcel.done {
-                done(Err(Undelivered::HostStopped));
-            }
-        }
+        tell(self.state.get_mut().stop());
     }
 }
 

@@ -226,6 +226,7 @@ impl<R: RoomActor> Route<R> {
         match self.courier.send(parcel) {
             Ok(()) => Ok(()),
             Err(_) => match slot.lock().take() {
+                Some(message) if self.core.is_stopped() => Err(RoomErr::HostStopped { message }),
                 Some(message) => Err(RoomErr::Full { message }),
                 None => Err(RoomErr::OutcomeUnknown),
             },
