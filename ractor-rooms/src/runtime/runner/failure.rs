@@ -150,12 +150,15 @@ impl<R: RoomActor> RunnerState<R> {
         let limit = core.config.max_snapshot_bytes;
         let scope = self.ctx.scope();
         let life = self.meta.shared.life;
-        let restored =
-            read_snapshot(actor, &scope, bytes, &room, life, limit).map_err(|e| e.to_string())?;
-        let body = restored.body;
         self.ctx.sink.keep();
-        self.inner = restored.state;
-        self.ctx.sink.settle(false); // the failed state's replies are in the restored one again
+        let body = read_snapshot(actor, &scope, bytes, &room, life, limit).map(|restored| {
+            self.inner = restored.state;
+            restored.body
+        });
+        // The failed state's replies are in the restored one again; those of a state that could not be
+        // read are in the snapshot still.
+        self.ctx.sink.settle(false);
+        let body = body.map_err(|e| e.to_string())?;
         self.ctx.timers = body.timers;
         self.meta.ticking.clear();
         if R::DELIVERY == Delivery::Durable {

@@ -67,10 +67,13 @@ impl<R: RoomActor> RunnerState<R> {
             sink: sink.clone(),
         };
         let limit = core.config.max_snapshot_bytes;
+        // Replies in a state that is read and then refused are still owed, by whoever takes the room.
+        sink.keep();
         let restored = bytes
             .map(|bytes| read_snapshot(actor, &scope, bytes, &shared.room, acquired.life, limit))
-            .transpose()?;
-        let (state, body) = match restored {
+            .transpose();
+        sink.settle(restored.is_ok());
+        let (state, body) = match restored? {
             Some(restored) => (Some(restored.state), Some(restored.body)),
             None => (None, None),
         };
