@@ -70,6 +70,8 @@ pub(crate) struct Meta<R: RoomActor> {
     snapshot_number: SnapshotNumber,
     attempt: u64,
     checkpointing: bool,
+    /// A checkpoint was asked for when none could be made.
+    checkpoint_due: bool,
     /// The checkpoint that is on its way.
     pending: Option<SnapshotRef>,
     since_checkpoint: u32,

@@ -56,6 +56,9 @@ impl<R: RoomActor> RunnerState<R> {
             HostMessage::Control(control) => self.controlled(actor, control).await,
         }
         self.handle_unread(actor).await;
+        if self.meta.checkpoint_due {
+            self.checkpoint(); // perhaps what was in its way is over
+        }
     }
 
     async fn controlled(&mut self, actor: &R, control: Control) {

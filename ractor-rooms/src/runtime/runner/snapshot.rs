@@ -156,7 +156,9 @@ impl<R: RoomActor> RunnerState<R> {
     /// Saves a checkpoint beside the room: the bytes are made now, the rest happens while it goes on.
     pub(super) fn checkpoint(&mut self) {
         let busy = self.meta.checkpointing || self.meta.phase != Phase::Live;
-        if busy || self.meta.failure.is_some() || !self.meta.unread.is_empty() {
+        self.meta.checkpoint_due =
+            busy || self.meta.failure.is_some() || !self.meta.unread.is_empty();
+        if self.meta.checkpoint_due {
             return;
         }
         self.settle();

@@ -139,6 +139,7 @@ impl<R: RoomActor> RunnerState<R> {
             snapshot_number: number,
             attempt: 0,
             checkpointing: false,
+            checkpoint_due: false,
             pending: None,
             since_checkpoint: 0,
             given_up: BTreeSet::new(),
