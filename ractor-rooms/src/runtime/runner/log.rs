@@ -367,6 +367,9 @@ impl<R: RoomActor> RunnerState<R> {
         }
         // What was pushed while the room replayed was left in the log.
         self.catch_up(actor).await;
+        if R::DELIVERY == Delivery::Live {
+            self.ack(); // of what it replayed: a full log lets nobody in who would have it acknowledged
+        }
         self.open();
         if self.meta.acquired.recovered {
             self.checkpoint(); // so that another crash does not go back as far
