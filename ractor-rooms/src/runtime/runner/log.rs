@@ -1,5 +1,6 @@
 //! Everything but the short way: the log, ticks, and the controls of the host.
 
+use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -452,10 +453,7 @@ impl<R: RoomActor> RunnerState<R> {
             self.catch_up(actor).await;
         }
         let Some(closing) = self.meta.closing.take() else { return };
-        if forced {
-            self.ctx.sink.end(&closing.reason);
-            self.refuse_rest().await;
-        }
+        let rest = if forced { self.read_rest().await } else { Vec::new() };
         let request = Request::Close {
             lease: self.meta.shared.lease.clone(),
             cursor: self.meta.consumer.position(),
@@ -467,6 +465,9 @@ impl<R: RoomActor> RunnerState<R> {
                 self.ctx.sink.end(&closing.reason);
                 self.meta.phase = Phase::Gone;
                 self.disarm();
+                if forced {
+                    self.refuse(rest).await;
+                }
                 self.meta.tell(RunnerEvent::Closed);
                 Ok(dead_letters)
             }
@@ -498,23 +499,46 @@ impl<R: RoomActor> RunnerState<R> {
         }
     }
 
-    /// Tells the callers among the unhandled messages that the room ends.
-    async fn refuse_rest(&mut self) {
-        let mut after = self.meta.consumer.position();
+    /// The unhandled messages, as far as they are there.
+    async fn read_rest(&mut self) -> Vec<Entry> {
+        let mut rest: Vec<Entry> = Vec::new();
         loop {
             let lease = self.meta.shared.lease.clone();
+            let after = rest.last().map_or(self.meta.consumer.position(), |last| last.position);
             let request = Request::ReadLog { lease, after, max_bytes: PAGE_BYTES };
             let answer = self.meta.core.execute(&self.meta.shared.room, request).await;
-            let Ok(Answer::Page(Ok(page))) = answer else { return };
-            let limit = self.meta.core.config.max_message_bytes;
-            for frame in page.entries.iter().flat_map(|e| &e.batch) {
-                let frame = frame.clone();
-                drop(self.ctx.scope().run(|| decode_message::<R::Msg>(frame, limit)));
+            let Ok(Answer::Page(Ok(page))) = answer else { return rest };
+            let more = page.more && !page.entries.is_empty();
+            rest.extend(page.entries);
+            if !more {
+                return rest;
             }
-            match page.entries.last() {
-                Some(last) if page.more => after = last.position,
-                Some(_) | None => return,
+        }
+    }
+
+    /// Tells the callers among messages that the room ended with: those of the log, and those that came
+    /// while it was closed, which are dead letters by now. Not before it is closed: it might go on.
+    async fn refuse(&mut self, rest: Vec<Entry>) {
+        let mut frames = BTreeMap::new();
+        for entry in rest {
+            for (number, frame) in (entry.first.0..).zip(entry.batch) {
+                frames.insert((entry.producer.clone(), Number(number)), frame);
             }
+        }
+        let room = self.meta.shared.room.clone();
+        match self.meta.core.execute(&room, Request::ReadDeadLetters).await {
+            Ok(Answer::DeadLetters(letters)) => {
+                // Others were given up before, and their callers told.
+                let late = letters.into_iter().filter(|letter| letter.attempts == 0);
+                frames.extend(late.map(|l| ((l.producer, l.number), l.message)));
+            }
+            Ok(_) => {}
+            Err(error) => tracing::debug!(%room, %error, "dead letters"),
+        }
+        let limit = self.meta.core.config.max_message_bytes;
+        let scope = self.ctx.scope();
+        for frame in frames.into_values() {
+            drop(scope.run(|| decode_message::<R::Msg>(frame, limit)));
         }
     }
 }
