@@ -1,4 +1,5 @@
-//! Shared code of the whole-system tests.
+//! Shared code of the whole-system tests: clusters, an oracle, rooms that show what happens to them, a
+//! transport that meddles, recorded traces.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -6,7 +7,17 @@
     reason = "a test ends by a panic"
 )]
 
+pub mod cluster;
 pub mod holes;
+pub mod meddler;
+pub mod oracle;
+pub mod rooms;
+pub mod trace;
+pub mod wait;
+
+pub use cluster::Cluster;
+pub use oracle::Oracle;
+pub use wait::eventually;
 
 /// The README's program, compiled and run as it stands there.
 #[cfg(doctest)]

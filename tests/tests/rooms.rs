@@ -6,5 +6,56 @@
     reason = "a test ends by a panic"
 )]
 
+#[path = "rooms/bad_input.rs"]
+mod bad_input;
+#[path = "rooms/calls.rs"]
+mod calls;
+#[path = "rooms/field_reports.rs"]
+mod field_reports;
 #[path = "rooms/holes.rs"]
 mod holes;
+#[path = "rooms/life.rs"]
+mod life;
+#[path = "rooms/moves.rs"]
+mod moves;
+#[path = "rooms/poison.rs"]
+mod poison;
+#[path = "rooms/room_to_room.rs"]
+mod room_to_room;
+#[path = "rooms/snapshots.rs"]
+mod snapshots;
+#[path = "rooms/timers.rs"]
+mod timers;
+#[path = "rooms/traces.rs"]
+mod traces;
+#[path = "rooms/versions.rs"]
+mod versions;
+
+/// Makes a test of each class out of a function that takes the class as a type.
+macro_rules! in_both_classes {
+    ($($(#[$doc:meta])* $name:ident $(($($arg:expr),*))?;)*) => {
+        mod live {
+            #[allow(unused_imports, reason = "what the arguments name")]
+            use super::*;
+            $(
+                $(#[$doc])*
+                #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+                async fn $name() {
+                    super::$name::<ractor_rooms_tests::rooms::Live>($($($arg),*)?).await;
+                }
+            )*
+        }
+        mod durable {
+            #[allow(unused_imports, reason = "what the arguments name")]
+            use super::*;
+            $(
+                $(#[$doc])*
+                #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+                async fn $name() {
+                    super::$name::<ractor_rooms_tests::rooms::Durable>($($($arg),*)?).await;
+                }
+            )*
+        }
+    };
+}
+use in_both_classes;

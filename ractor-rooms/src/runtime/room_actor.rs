@@ -108,7 +108,8 @@ pub trait RoomActor: Sized + Send + Sync + 'static {
         ready(Ok(()))
     }
 
-    /// Runs before the state is snapshotted for a move or an unload. An error keeps the room where it is.
+    /// Runs before the state is snapshotted for a move or an unload. An error or a panic keeps the room
+    /// where it is, with the state as the hook left it.
     fn before_freeze(
         &self,
         ctx: &mut RoomContext<Self>,

@@ -46,6 +46,9 @@ impl<R: RoomActor> RunnerState<R> {
             self.repair(actor).await;
         }
         self.settle();
+        // After a freeze that came to nothing, an entry may come before the word to go on: what waits
+        // was sent before it.
+        self.handle_unread(actor).await;
         match message {
             HostMessage::Entry(entry) => self.pushed(actor, &entry).await,
             HostMessage::Head(last) => {
@@ -114,7 +117,8 @@ impl<R: RoomActor> RunnerState<R> {
             let known = (entry.producer.clone(), number);
             if !self.meta.given_up.contains(&known) {
                 self.ctx.input = (entry.position, index as u64);
-                let outcome = self.handle_frame(actor, frame.clone()).await;
+                let limit = self.meta.core.config.max_message_bytes;
+                let outcome = self.handle_frame(actor, frame.clone(), limit).await;
                 if let Err(error) = outcome {
                     let (producer, number) = known;
                     let culprit = Culprit { producer, number, frame: frame.clone() };
@@ -144,8 +148,7 @@ impl<R: RoomActor> RunnerState<R> {
         }
     }
 
-    async fn handle_frame(&mut self, actor: &R, frame: Bytes) -> Result<(), Fault> {
-        let limit = self.meta.core.config.max_message_bytes;
+    async fn handle_frame(&mut self, actor: &R, frame: Bytes, limit: usize) -> Result<(), Fault> {
         let payload = self.ctx.scope().run(|| decode_message::<R::Msg>(frame, limit));
         match payload {
             Ok(Payload::App(message)) => {
@@ -406,7 +409,11 @@ impl<R: RoomActor> RunnerState<R> {
             Waiting::Local(message) => {
                 self.handle_app(actor, message).await.map_err(Fault::Handler)
             }
-            Waiting::Frame(frame) => self.handle_frame(actor, frame).await,
+            Waiting::Frame(frame) => {
+                // It may be a local message, which no limit was put on before it had to travel.
+                let limit = self.meta.core.config.max_snapshot_bytes;
+                self.handle_frame(actor, frame, limit).await
+            }
         };
         if let Err(Fault::Handler(error) | Fault::Undecodable(error)) = outcome {
             self.meta.failure = Some(error);

@@ -1,6 +1,9 @@
 //! Freezing, thawing and checkpoints.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::atomic::Ordering;
+
+use futures::FutureExt;
 
 use super::super::room_actor::RoomActor;
 use super::super::runner_handle::{FrozenRoom, RunnerEvent};
@@ -40,11 +43,9 @@ impl<R: RoomActor> RunnerState<R> {
     }
 
     async fn snapshot_for_move(&mut self, actor: &R) -> Result<FrozenRoom, AbortReason> {
-        actor
-            .before_freeze(&mut self.ctx, &mut self.inner)
-            .await
-            .map_err(|e| AbortReason::FreezeFailed { error: e.to_string() })?;
-        self.settle();
+        let hook = actor.before_freeze(&mut self.ctx, &mut self.inner);
+        let outcome = AssertUnwindSafe(hook).catch_unwind().await;
+        self.finish(outcome).map_err(|error| AbortReason::FreezeFailed { error })?;
         self.build().map_err(|error| match error {
             CodecErr::TooLarge { size, limit } => {
                 AbortReason::SnapshotTooLarge { size: size as u64, limit: limit as u64 }
@@ -195,6 +196,9 @@ impl<R: RoomActor> RunnerState<R> {
                     self.meta.acquired.snapshot = Some(pending);
                 }
             }
+            // A frozen room has been parked meanwhile, and that it moved is no loss. Had another host
+            // taken it, the park will say so.
+            Some(false) if self.meta.phase == Phase::Frozen => {}
             Some(false) => self.meta.tell(RunnerEvent::Fenced),
             None => {} // tried again with the next messages
         }
