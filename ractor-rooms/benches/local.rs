@@ -222,14 +222,11 @@ fn cast(c: &mut Criterion, threads: usize, senders: u32) {
 }
 
 /// Calls one after the other, each with this deadline.
-fn calls<F: Future<Output = ()> + Send>(
+fn calls<F: Future<Output = ()> + Send + 'static>(
     runtime: &Runtime,
     total: u64,
     call: impl Fn() -> F + Send + 'static,
-) -> Duration
-where
-    F: 'static,
-{
+) -> Duration {
     let task = async move {
         let clock = Clock::system();
         let start = clock.mark();

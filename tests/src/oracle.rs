@@ -119,13 +119,13 @@ mod tests {
 
     #[test]
     fn planted_faults_are_found() {
-        for i in 0..ALL.len() {
+        for (i, message) in ALL.into_iter().enumerate() {
             let mut handled = ALL.to_vec();
             let missing = handled.remove(i);
             assert_eq!(oracle().judge(&handled).lost, [missing]);
             let mut handled = ALL.to_vec();
-            handled.push(ALL[i]);
-            assert_eq!(oracle().judge(&handled).doubled, [ALL[i]]);
+            handled.push(message);
+            assert_eq!(oracle().judge(&handled).doubled, [message]);
         }
         let mut handled = ALL.to_vec();
         handled.swap(2, 3);

@@ -242,11 +242,9 @@ async fn a_state_that_only_a_newer_app_reads_is_kept_for_it<C: Class>() {
     let id = RoomId::new(KIND, "novel").unwrap();
     eventually("the older app declines", || async {
         let phase = store.inspect(|store| store.record(&id).unwrap().phase.clone());
-        let why = match phase {
-            Phase::Parked {
-                why: ParkReason::Declined { why } | ParkReason::Blocked { why, .. },
-            } => why,
-            _ => return None,
+        let Phase::Parked { why } = phase else { return None };
+        let (ParkReason::Declined { why } | ParkReason::Blocked { why, .. }) = why else {
+            return None;
         };
         assert_eq!(why, DeclineReason::UnreadableVersion { found: 2, supported: 1 });
         Some(())
