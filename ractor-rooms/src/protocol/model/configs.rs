@@ -191,16 +191,14 @@ configs! {
     }
     durable_crash: durable {
         messages = [2, 1], budget.crash = 1, budget.moves = 1, budget.lost = 1,
-        budget.late = upto(0, 1),
     }
     /// Copies of appends, checkpoints, parks, acquires and offers execute late. H-35, H-36.
     durable_late_copies: durable {
-        messages = [2, upto(0, 1)], early = true, budget.late = 2, budget.moves = 1,
+        messages = [2, 0], early = true, budget.late = 2, budget.moves = 1,
     }
     /// A host goes on after its session lapsed. H-45.
     durable_zombie: durable {
         messages = [2, 0], budget.lapse = 1, budget.late = 1, budget.moves = 1,
-        budget.crash = upto(0, 1),
     }
     /// Adopters decline, fail, and give the room back, and notices of offers are lost. H-27, H-37.
     durable_given_back: durable {
@@ -218,8 +216,8 @@ configs! {
         budget.moves = upto(0, 1),
     }
     durable_three_hosts: durable {
-        hosts = 3, places = [3, 4], messages = [upto(1, 2), 0],
-        budget.crash = 1, budget.lapse = 1, budget.moves = 1,
+        hosts = 3, places = [3, 4], messages = [1, 0], budget.crash = 1, budget.lapse = 1,
+        budget.moves = 1,
     }
     live_move_and_pushes: live {
         places = [0, 2], messages = [2, 1], push = true, budget.moves = 1,
@@ -227,12 +225,12 @@ configs! {
     }
     /// A sender is on the host that the room leaves, one on the host that it comes to. H-20.
     live_two_moves: live {
-        places = [0, 1], messages = [2, upto(1, 2)], checkpoints = false, budget.moves = 2,
+        places = [0, 1], messages = [2, 1], checkpoints = false, budget.moves = 2,
         budget.lost = upto(0, 1),
     }
     /// The room thaws, and its gate opens again while appends are in doubt. H-40.
     live_aborted_move: live {
-        places = [0, 2], messages = [3, upto(0, 1)], early = true, budget.moves = 1,
+        places = [0, 2], messages = [3, 0], early = true, budget.moves = 1,
         budget.abort = 1, budget.lost = 1,
     }
     /// Two senders share a handle, and a send may be on its way through the gate at the cut. H-21.
