@@ -1,8 +1,10 @@
 //! How long a planned move stops a room, against encoding and decoding its state and starting an actor anew.
 //!
 //! Two hosts share a [`MemoryTransport`], so this is the price of the protocol and of the state's bytes,
-//! without a network. The pause is the one of [`ractor_rooms::MigrationReport`]. Each room is moved to and fro
-//! twice: with nobody talking to it, which is the ratio, and under a client on one of the hosts that sends a
+//! without a network. The pause is the one of [`ractor_rooms::MigrationReport`], which begins when the host hears
+//! that the room is frozen: the state is encoded by then, though the yardstick's time has that in it. So the
+//! whole move is printed too, from the request to the report, which the time without handling is within.
+//! Each room is moved to and fro twice: with nobody talking to it, which is the ratio, and under a client on one of the hosts that sends a
 //! message, awaits its acceptance, asks, awaits the answer, and so on.
 //!
 //!     cargo bench -p ractor-rooms --bench handoff
@@ -154,12 +156,14 @@ impl<const DURABLE: bool> Moving<DURABLE> {
         Self { hosts, room, next: if here == 1 { 1 } else { 0 } }
     }
 
-    /// Moves the room to where it is not; how long it handled nothing.
-    async fn go(&mut self) -> Duration {
+    /// Moves the room to where it is not; the reported pause, and the time of the whole.
+    async fn go(&mut self) -> (Duration, Duration) {
+        let clock = Clock::system();
+        let start = clock.mark();
         let request = MigrateTo::host("page", KEY, HOSTS[self.next]);
         let report = self.hosts[1 - self.next].migrate(request).await.expect("a move");
         self.next = 1 - self.next;
-        report.pause
+        (report.pause, clock.elapsed_since(start))
     }
 }
 
@@ -215,6 +219,7 @@ fn handoff<const DURABLE: bool>(c: &mut Criterion, size: &str, bytes: usize) {
     let mut bare = Some(on_a_worker(&runtime, Respawned::new(bytes)));
 
     let (moving, pauses) = (RefCell::new(Some(moving)), RefCell::new(Vec::new()));
+    let wholes = RefCell::new(Vec::new());
     let respawn = || {
         let actor = bare.take().expect("put back below");
         let (actor, took) = on_a_worker(&runtime, actor.again());
@@ -223,12 +228,13 @@ fn handoff<const DURABLE: bool>(c: &mut Criterion, size: &str, bytes: usize) {
     };
     let go = || {
         let mut room = moving.take().expect("put back below");
-        let (room, pause) = on_a_worker(&runtime, async move {
-            let pause = room.go().await;
-            (room, pause)
+        let (room, (pause, whole)) = on_a_worker(&runtime, async move {
+            let times = room.go().await;
+            (room, times)
         });
         moving.replace(Some(room));
         pauses.borrow_mut().push(pause);
+        wholes.borrow_mut().push(whole);
         pause
     };
     let mut pair = Pair::new(respawn, go);
@@ -248,13 +254,18 @@ fn handoff<const DURABLE: bool>(c: &mut Criterion, size: &str, bytes: usize) {
              medians {pause:?} and {plain:?}",
             pauses.len()
         );
+        let whole = quantile(&wholes.borrow(), 0.5);
+        let ratio = whole.as_secs_f64() / plain.as_secs_f64();
+        println!(
+            "ratio handoff whole move {size} / yardstick: {ratio:.3} ({class}; no goal); median {whole:?}"
+        );
         let moves = scaled(200, 20);
         let (pauses, seen) = on_a_worker(&runtime, async move {
             let stop = Arc::new(AtomicBool::new(false));
             let client = tokio::spawn(client(moving.room.clone(), stop.clone()));
             let mut pauses = Vec::new();
             for _ in 0..moves {
-                pauses.push(moving.go().await);
+                pauses.push(moving.go().await.0);
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
             stop.store(true, Ordering::Relaxed);
