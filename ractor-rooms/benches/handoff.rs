@@ -1,11 +1,11 @@
 //! How long a planned move stops a room, against encoding and decoding its state and starting an actor anew.
 //!
 //! Two hosts share a [`MemoryTransport`], so this is the price of the protocol and of the state's bytes,
-//! without a network. The pause is the one of [`ractor_rooms::MigrationReport`], which begins when the host hears
-//! that the room is frozen: the state is encoded by then, though the yardstick's time has that in it. So the
-//! whole move is printed too, from the request to the report, which the time without handling is within.
-//! Each room is moved to and fro twice: with nobody talking to it, which is the ratio, and under a client on one of the hosts that sends a
-//! message, awaits its acceptance, asks, awaits the answer, and so on.
+//! without a network. The pause is the one of [`ractor_rooms::MigrationReport`], from the cut, before the
+//! state is encoded, until the source hears that the adopter has caught up. The whole move is printed too,
+//! from the request to the report. Each room is moved to and fro twice: with nobody talking to it, which is
+//! the ratio, and under a client on one of the hosts that sends a message, awaits its acceptance, asks,
+//! awaits the answer, and so on.
 //!
 //!     cargo bench -p ractor-rooms --bench handoff
 #![allow(clippy::expect_used, clippy::print_stdout, reason = "a benchmark reports to its terminal")]

@@ -44,6 +44,8 @@ pub(crate) struct FrozenRoom {
     pub(crate) snapshot: SnapshotRef,
     /// The bytes it points to.
     pub(crate) bytes: Bytes,
+    /// When the room handled its last message, or shortly after: before the state was encoded.
+    pub(crate) cut_at: Duration,
 }
 
 /// What a runner tells its supervisor.

@@ -194,10 +194,15 @@ impl Record {
         if let Err(fenced) = self.fence(lease) {
             return (fenced, Vec::new());
         }
+        let snapshot_kept = snapshot.is_none();
         let mut effects = match snapshot.map(|s| self.flip(s, env)).transpose() {
             Ok(flipped) => flipped.unwrap_or_default(),
             Err(refused) => return (refused, Vec::new()),
         };
+        if snapshot_kept && self.settled {
+            // What it handled since its last snapshot is gone with it, as after a crash.
+            self.crashes = self.crashes.saturating_add(1);
+        }
         self.owner = None;
         self.settled = false;
         match failed {

@@ -84,6 +84,7 @@ impl<R: RoomActor> RunnerState<R> {
     /// Makes the bytes of everything that travels.
     pub(super) fn build(&mut self) -> Result<FrozenRoom, CodecErr> {
         let meta = &mut self.meta;
+        let cut_at = meta.core.clock.mark();
         let limit = meta.core.config.max_snapshot_bytes;
         let scope = self.ctx.scope();
         let state = scope.run(|| body::encode(&self.inner, limit))?;
@@ -151,7 +152,7 @@ impl<R: RoomActor> RunnerState<R> {
             schema: R::STATE_VERSION,
             next_timer: self.ctx.next_deadline(),
         };
-        Ok(FrozenRoom { snapshot, bytes })
+        Ok(FrozenRoom { snapshot, bytes, cut_at })
     }
 
     /// Saves a checkpoint beside the room: the bytes are made now, the rest happens while it goes on.

@@ -70,7 +70,7 @@ impl Supervisor {
 
     pub(super) fn froze(&mut self, room: &RoomId, frozen: FrozenRoom) {
         if let Some(giving) = self.slots.get_mut(room).and_then(|s| s.giving.as_mut()) {
-            giving.froze_at = Some(self.core.clock.mark());
+            giving.froze_at = Some(frozen.cut_at);
             giving.frozen = Some(frozen);
         }
         self.source_now(room, SourceEvent::Froze);
