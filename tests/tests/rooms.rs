@@ -8,6 +8,8 @@
 
 #[path = "rooms/bad_input.rs"]
 mod bad_input;
+#[path = "rooms/bounds.rs"]
+mod bounds;
 #[path = "rooms/calls.rs"]
 mod calls;
 #[path = "rooms/field_reports.rs"]

@@ -40,8 +40,11 @@ pub struct HostConfig {
     pub max_outbound_bytes: usize,
     /// Events that may wait for one member.
     pub max_member_events: usize,
-    /// Messages that a room handles between two checkpoints at most. 0 switches counting off.
+    /// Messages that a durable room handles between two checkpoints at most. 0 switches counting off.
     pub checkpoint_messages: u32,
+    /// Bytes of messages that a durable room handles between two checkpoints, about. Well below half of
+    /// what a log may hold, so that a busy room does not fill it. 0 switches counting off.
+    pub checkpoint_bytes: usize,
     /// Time between two checkpoints of a room that is busy, at most.
     pub checkpoint_interval: Duration,
     /// How often a message is tried before it is given up.
@@ -71,6 +74,7 @@ impl Default for HostConfig {
             max_outbound_bytes: 64 << 20,
             max_member_events: 1_024,
             checkpoint_messages: 1_024,
+            checkpoint_bytes: 8 << 20,
             checkpoint_interval: Duration::from_secs(10),
             max_attempts: 3,
             max_restores: 64,

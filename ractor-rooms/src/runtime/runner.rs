@@ -74,7 +74,8 @@ pub(crate) struct Meta<R: RoomActor> {
     checkpoint_due: bool,
     /// The checkpoint that is on its way.
     pending: Option<SnapshotRef>,
-    since_checkpoint: u32,
+    /// Messages and bytes of the log that were handled since the last checkpoint.
+    since_checkpoint: (u32, usize),
     /// Messages that were given up, so that a replay does not try them again.
     given_up: BTreeSet<(Producer, Number)>,
     acked: Position,

@@ -132,7 +132,7 @@ impl<R: RoomActor> RunnerState<R> {
                 }
             }
             self.meta.consumer.took(entry, index);
-            self.counted();
+            self.counted(frame.len());
         }
         self.meta.consumer.finished(entry);
         self.meta.note_received();
@@ -140,10 +140,15 @@ impl<R: RoomActor> RunnerState<R> {
         Flow::Taken
     }
 
-    fn counted(&mut self) {
-        let limit = self.meta.core.config.checkpoint_messages;
-        self.meta.since_checkpoint = self.meta.since_checkpoint.saturating_add(1);
-        if R::DELIVERY == Delivery::Durable && limit > 0 && self.meta.since_checkpoint >= limit {
+    /// A message of the log was handled: perhaps it is time for a checkpoint, which trims the log.
+    fn counted(&mut self, size: usize) {
+        let config = &self.meta.core.config;
+        let (most, most_bytes) = (config.checkpoint_messages, config.checkpoint_bytes);
+        let (count, bytes) = &mut self.meta.since_checkpoint;
+        *count = count.saturating_add(1);
+        *bytes = bytes.saturating_add(size);
+        let due = (most > 0 && *count >= most) || (most_bytes > 0 && *bytes >= most_bytes);
+        if R::DELIVERY == Delivery::Durable && due {
             self.checkpoint();
         }
     }

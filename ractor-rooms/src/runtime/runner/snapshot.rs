@@ -168,13 +168,13 @@ impl<R: RoomActor> RunnerState<R> {
             Ok(frozen) => frozen,
             Err(error) => {
                 tracing::warn!(room = %self.meta.shared.room, %error, "checkpoint");
-                self.meta.since_checkpoint = 0; // not again at once
+                self.meta.since_checkpoint = (0, 0); // not again at once
                 return;
             }
         };
         let meta = &mut self.meta;
         meta.checkpointing = true;
-        meta.since_checkpoint = 0;
+        meta.since_checkpoint = (0, 0);
         let handled = meta.shared.handled.load(Ordering::Relaxed);
         meta.shared.checkpointed.store(handled, Ordering::Relaxed);
         *meta.shared.checkpoint_at.lock() = meta.core.clock.mark();

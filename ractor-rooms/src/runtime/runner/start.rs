@@ -141,7 +141,7 @@ impl<R: RoomActor> RunnerState<R> {
             checkpointing: false,
             checkpoint_due: false,
             pending: None,
-            since_checkpoint: 0,
+            since_checkpoint: (0, 0),
             given_up: BTreeSet::new(),
             unacked: 0,
             ack_planned: false,

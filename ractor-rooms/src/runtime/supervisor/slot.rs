@@ -9,7 +9,7 @@ use tokio::task::AbortHandle;
 use super::super::report::{MoveReason, StateTime};
 use super::super::runner_handle::{FrozenRoom, Runner};
 use super::message::Responder;
-use crate::id::{HostId, Seq};
+use crate::id::{Activation, HostId, Seq};
 use crate::protocol::record::{Lease, SnapshotKey};
 use crate::protocol::{Adopter, Source};
 
@@ -64,6 +64,14 @@ impl Slot {
     /// Whether the room runs here and nothing else is going on.
     pub(super) fn is_live(&self) -> bool {
         self.runner.is_some() && self.adopter.is_none() && self.giving.is_none()
+    }
+
+    /// Whether an activation is one that this slot acquired with, or is acquiring with.
+    pub(super) fn knows(&self, activation: &Activation) -> bool {
+        let holds = |lease: &Lease| lease.owner == *activation;
+        self.lease.as_ref().is_some_and(holds)
+            || self.giving.as_ref().is_some_and(|g| holds(&g.lease))
+            || self.adopter.as_ref().is_some_and(|a| a.machine.activation() == activation)
     }
 
     /// Stops everything, without a snapshot.

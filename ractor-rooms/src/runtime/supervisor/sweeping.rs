@@ -41,7 +41,7 @@ impl Supervisor {
             if activation.by != self.core.incarnation() {
                 continue; // of a session that has ended since
             }
-            let Some(slot) = self.slots.get(&room) else {
+            let Some(slot) = self.slots.get(&room).filter(|slot| slot.knows(&activation)) else {
                 let lease = crate::protocol::record::Lease { epoch, owner: activation };
                 self.give_back(&room, lease, None);
                 continue;
