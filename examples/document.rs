@@ -11,7 +11,6 @@ use std::process::ExitCode;
 use clap::Parser;
 use tracing_subscriber::EnvFilter;
 
-#[allow(dead_code, reason = "the rooms, which use the rest, are not switched on yet")]
 mod document {
     pub(crate) mod ballast;
     pub(crate) mod client;
