@@ -25,6 +25,11 @@ impl CallTable {
         number
     }
 
+    /// Whether a call still waits.
+    pub(crate) fn waits(&self, number: u64) -> bool {
+        self.waiting.contains_key(&number)
+    }
+
     /// Gives a call its outcome. The first wins; a repeated answer finds nobody.
     pub(crate) fn complete(&self, number: u64, outcome: Outcome) {
         if let Some((_, waiter)) = self.waiting.remove(&number) {

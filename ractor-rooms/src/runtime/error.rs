@@ -266,6 +266,15 @@ pub enum MigrationErr {
         /// Who holds it.
         by: HostId,
     },
+    /// The host that was asked to move the room is gone: nobody can tell how far the move came. The room
+    /// goes on there or elsewhere.
+    #[error("host {host} is gone, and nobody can tell how far the move of room {room} came")]
+    OutcomeUnknown {
+        /// The room.
+        room: RoomId,
+        /// Who was asked.
+        host: HostId,
+    },
     /// The room was taken from this host while it was moving.
     #[error("room {room} is not this host's any more")]
     Gone {

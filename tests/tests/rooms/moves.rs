@@ -8,7 +8,7 @@ use ractor_rooms::protocol::record::Request;
 use ractor_rooms::{MigrateTo, MigrationErr, MoveReason, RoomEvent};
 use ractor_rooms_tests::cluster::{Cluster, host_name, room_id, test_store};
 use ractor_rooms_tests::meddler::Meddler;
-use ractor_rooms_tests::rooms::{Class, Knobs, LedgerMsg, Seen};
+use ractor_rooms_tests::rooms::{Class, Durable, Knobs, LedgerMsg, Seen};
 use ractor_rooms_tests::wait::in_time;
 use ractor_rooms_tests::{Oracle, eventually};
 
@@ -296,5 +296,33 @@ async fn members_see_every_event_once_while_the_room_moves<C: Class>() {
             }
         }
     }
+    cluster.stop().await;
+}
+
+/// The host that runs the room dies with the request to move it: the caller hears so within the session's
+/// time, not at the end of a call's.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_move_asked_of_a_host_that_dies_is_not_waited_for() {
+    let mut cluster = Cluster::with(3, |_, builder| {
+        builder.configure(|config| {
+            config.call_timeout = Duration::from_secs(3_600);
+            config.freeze_timeout = Duration::from_secs(3_600);
+        })
+    })
+    .await;
+    cluster.place::<Durable>("doomed", 0).await;
+    cluster.hang::<Durable>(1, "doomed").await; // so that the move cannot end before the host does
+    let asked = cluster.hosts[1].clone();
+    let request = MigrateTo::host(Durable::LEDGER, "doomed", host_name(2));
+    let moved = tokio::spawn(async move { asked.migrate(request).await });
+    eventually("the move has begun", || async {
+        let running = cluster.hosts[0].rooms().await.expect("the host runs");
+        running.is_empty().then_some(())
+    })
+    .await;
+    cluster.hosts.remove(0).kill();
+    cluster.knobs.let_go();
+    let outcome = in_time("the caller hears", moved).await.expect("the task ends");
+    assert!(matches!(outcome, Err(MigrationErr::OutcomeUnknown { .. })), "{outcome:?}");
     cluster.stop().await;
 }

@@ -15,10 +15,11 @@ use super::Supervisor;
 use super::message::{Inner, Responder};
 use super::slot::Giving;
 use crate::codec::body;
-use crate::id::{HostId, Kind, RoomId};
+use crate::id::{HostId, Incarnation, Kind, RoomId};
 use crate::protocol::record::{DeclineReason, Phase, RecordView};
 use crate::protocol::session::HostState;
 use crate::protocol::source::{AbortReason, Goal, Outcome};
+use crate::transport::TransportErr;
 
 impl Supervisor {
     pub(super) fn migrate(&mut self, request: MigrateTo, responder: Responder) {
@@ -90,7 +91,7 @@ impl Supervisor {
     fn forward(&self, room: RoomId, to: HostId, responder: Responder) {
         let core = self.core.clone();
         self.core.errand(async move {
-            let view = match core.view(&room).await {
+            let view = match view_on_offer(&core, &room).await {
                 Ok(view) => view,
                 Err(error) => {
                     let error = MigrationErr::Store { error: error.to_string() };
@@ -100,7 +101,7 @@ impl Supervisor {
             let owner = view.as_ref().filter(|v| v.owner_alive).and_then(|v| v.seen.owner.clone());
             match owner {
                 Some(owner) if owner.by.host != core.id => {
-                    let reply = await_elsewhere(&core, responder);
+                    let reply = await_elsewhere(&core, responder, &room, &owner.by);
                     core.post(owner.by, LetterBody::Migrate { room, to, reply });
                 }
                 Some(_) => {
@@ -214,6 +215,22 @@ fn aborted(room: &RoomId, why: &AbortReason, waited: Duration) -> MigrationErr {
     }
 }
 
+/// Looks at a record, and again while the room is on offer: it is about to run.
+async fn view_on_offer(
+    core: &HostCore,
+    room: &RoomId,
+) -> Result<Option<Box<RecordView>>, TransportErr> {
+    let start = core.clock.mark();
+    loop {
+        let view = core.view(room).await?;
+        let offered = view.as_ref().is_some_and(|v| matches!(v.phase, Phase::Offered { .. }));
+        if !offered || core.clock.elapsed_since(start) > core.config.offer_timeout {
+            return Ok(view);
+        }
+        tokio::time::sleep(core.config.retry_interval).await;
+    }
+}
+
 async fn check_target(
     core: &HostCore,
     room: &RoomId,
@@ -264,7 +281,13 @@ async fn not_running(core: &HostCore, room: RoomId, view: Option<&RecordView>) -
 }
 
 /// Registers a caller's answer in the table of calls, for a report that comes as a letter.
-fn await_elsewhere(core: &Arc<HostCore>, responder: Responder) -> ReplyAddr {
+fn await_elsewhere(
+    core: &Arc<HostCore>,
+    responder: Responder,
+    room: &RoomId,
+    asked: &Incarnation,
+) -> ReplyAddr {
+    let (room, host) = (room.clone(), asked.host.clone());
     let responder = parking_lot::Mutex::new(Some(responder)); // `Sync` for the table; used once
     let answerer = core.clone();
     let call = core.calls.add(Box::new(move |outcome| {
@@ -273,16 +296,25 @@ fn await_elsewhere(core: &Arc<HostCore>, responder: Responder) -> ReplyAddr {
             CallOutcome::Answer(bytes) => body::decode(&bytes, MAX_ANSWER_BYTES)
                 .unwrap_or_else(|e| Err(MigrationErr::Store { error: e.to_string() })),
             CallOutcome::Dropped | CallOutcome::Closed { .. } | CallOutcome::Unknown => {
-                Err(MigrationErr::HostStopped)
+                Err(MigrationErr::OutcomeUnknown { room, host })
             }
         };
         responder.answer(&answerer, outcome);
     }));
-    let (calls, clock) = (core.calls.clone(), core.config.call_timeout);
+    let (watcher, asked) = (core.clone(), asked.clone());
     core.spawn(async move {
         // The host that was asked may be gone with the request.
-        tokio::time::sleep(clock).await;
-        calls.complete(call, CallOutcome::Unknown);
+        let start = watcher.clock.mark();
+        while watcher.calls.waits(call) {
+            tokio::time::sleep(watcher.config.session_ttl / 4).await;
+            let late = watcher.clock.elapsed_since(start) > watcher.config.call_timeout;
+            let sessions = watcher.sessions(watcher.config.session_ttl / 4).await;
+            let gone =
+                sessions.is_ok_and(|sessions| sessions.iter().all(|s| s.incarnation != asked));
+            if late || gone {
+                watcher.calls.complete(call, CallOutcome::Unknown);
+            }
+        }
     });
     ReplyAddr::Host { incarnation: core.incarnation(), call }
 }
