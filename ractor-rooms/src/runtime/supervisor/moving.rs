@@ -81,8 +81,7 @@ impl Supervisor {
             self.give_up(room, Goal::Move { to }, MoveReason::Requested, responder);
         } else {
             // Something else began while the target was checked: asks again from the start.
-            let key = bytes::Bytes::copy_from_slice(room.key.as_bytes());
-            let request = MigrateTo::host(room.kind.as_str(), key, to.as_str());
+            let request = MigrateTo::parsed(room, &to);
             self.migrate(request, responder);
         }
     }
@@ -121,8 +120,7 @@ impl Supervisor {
         let Some(slot) = self.slots.get_mut(room) else { return };
         let moves = std::mem::take(&mut slot.moves);
         for (to, responder) in moves {
-            let key = bytes::Bytes::copy_from_slice(room.key.as_bytes());
-            let request = MigrateTo::host(room.kind.as_str(), key, to.as_str());
+            let request = MigrateTo::parsed(room, &to);
             self.migrate(request, responder);
         }
         self.unload_for_shutdown(room);
