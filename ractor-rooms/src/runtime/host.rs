@@ -315,6 +315,9 @@ impl RoomHost {
     /// # Errors
     /// [`HostErr::Stopped`] when it was stopped before.
     pub async fn shutdown(&self) -> Result<(), HostErr> {
+        if self.core.is_stopped() {
+            return Err(HostErr::Stopped);
+        }
         let (reply, unloaded) = oneshot::channel();
         let message = RoomSupervisorMessage::shutdown(reply);
         self.supervisor.cast(message).map_err(|_| HostErr::Stopped)?;
