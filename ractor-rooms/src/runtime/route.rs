@@ -1,6 +1,6 @@
 //! The way from this host to one room: the gate, the mailbox behind it, and the courier beside it.
 //!
-//! Lock order: door, then `held`, then the courier's. A send holds the reader side of the door for as
+//! Lock order: door, then `held`, then the mailbox's queue or the courier's. A send holds the reader side of the door for as
 //! long as it takes to put the message somewhere, which is what a closing gate waits for.
 
 use std::collections::VecDeque;
@@ -10,15 +10,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use parking_lot::{Mutex, RwLock};
-use ractor::{ActorId, ActorRef, MessagingErr};
+use ractor::ActorId;
 use tokio::sync::oneshot;
 
 use super::core::{HostCore, RoomFault};
 use super::courier::{Courier, Parcel, Undelivered};
 use super::error::RoomErr;
+use super::mailbox::{Mailbox, NotPut};
 use super::room_actor::RoomActor;
-use super::runner::RoomMessage;
-use super::runner_handle::RunnerShared;
 use super::wire::encode_message;
 use crate::codec::CodecErr;
 use crate::id::{RoomId, Seq};
@@ -40,51 +39,7 @@ pub(crate) struct Route<R: RoomActor> {
 
 struct Door<R: RoomActor> {
     gate: Gate,
-    mailbox: Option<Mailbox<R>>,
-}
-
-/// A runner's mailbox, with a bound: ractor's own has none.
-struct Mailbox<R: RoomActor> {
-    actor: ActorRef<RoomMessage<R>>,
-    shared: Arc<RunnerShared>,
-    /// Messages put in since the gate opened, on top of what the runner had taken by then.
-    put: AtomicU64,
-    limit: u64,
-}
-
-impl<R: RoomActor> Mailbox<R> {
-    /// Puts a message in, under the door's reader side.
-    #[inline]
-    fn put(&self, message: R::Msg) -> Result<(), NotPut<R::Msg>> {
-        let put = self.put.fetch_add(1, Ordering::Relaxed);
-        if put.wrapping_sub(self.shared.taken.load(Ordering::Relaxed)) >= self.limit {
-            self.put.fetch_sub(1, Ordering::Relaxed);
-            return Err(NotPut::Full(message));
-        }
-        match self.actor.cast(RoomMessage::Local(message)) {
-            Ok(()) => Ok(()),
-            Err(MessagingErr::SendErr(RoomMessage::Local(message))) => Err(NotPut::Gone(message)),
-            Err(_) => Err(NotPut::Unknown),
-        }
-    }
-
-    /// Puts a message in that was held, and with that accepted; whether it is in.
-    fn put_held(&self, message: R::Msg) -> bool {
-        self.put.fetch_add(1, Ordering::Relaxed);
-        self.actor.cast(RoomMessage::Local(message)).is_ok()
-    }
-}
-
-/// Why a message is not in a mailbox.
-enum NotPut<M> {
-    /// The gate is not open.
-    Closed(M),
-    /// Too many wait.
-    Full(M),
-    /// The runner has ended, and the gate is not closed yet.
-    Gone(M),
-    /// Nobody knows.
-    Unknown,
+    mailbox: Option<Arc<Mailbox<R>>>,
 }
 
 type Ack<M> = oneshot::Sender<Result<(), RoomErr<M>>>;
@@ -165,7 +120,6 @@ impl<R: RoomActor> Route<R> {
         let message = match not_put {
             NotPut::Closed(message) | NotPut::Gone(message) => message,
             NotPut::Full(message) => return Err(RoomErr::Full { message }),
-            NotPut::Unknown => return Err(RoomErr::OutcomeUnknown),
         };
         let door = self.door.read();
         match (door.gate, &door.mailbox) {
@@ -178,7 +132,6 @@ impl<R: RoomActor> Route<R> {
                 Err(NotPut::Closed(message) | NotPut::Gone(message)) => {
                     self.through_store(message, ack)
                 }
-                Err(NotPut::Unknown) => Err(RoomErr::OutcomeUnknown),
             },
             (Gate::Opening, _) => {
                 let mut held = self.held.lock();
@@ -284,17 +237,8 @@ impl<R: RoomActor> Route<R> {
         self.core.scope().run(|| encode_message(message, R::MESSAGE_VERSION, limit))
     }
 
-    /// A live room runs here and has received up to `seq`.
-    pub(crate) fn open(
-        &self,
-        actor: ActorRef<RoomMessage<R>>,
-        shared: Arc<RunnerShared>,
-        seq: Seq,
-    ) {
-        let taken = shared.taken.load(Ordering::Relaxed);
-        // What was held comes on top of the bound: it was accepted.
-        let limit = self.core.config.max_mailbox_messages as u64;
-        let mailbox = Mailbox { actor, shared, put: AtomicU64::new(taken), limit };
+    /// A live room runs here, with this mailbox, and has received up to `seq`.
+    pub(crate) fn open(&self, mailbox: Arc<Mailbox<R>>, seq: Seq) {
         self.received.store(seq.0, Ordering::Release);
         {
             let mut door = self.door.write();
@@ -313,7 +257,7 @@ impl<R: RoomActor> Route<R> {
     /// that another runner than `me` has opened since stays as it is.
     pub(crate) fn close(&self, me: ActorId, cut: impl FnOnce()) {
         let mut door = self.door.write();
-        if door.mailbox.as_ref().is_some_and(|m| m.actor.get_id() != me) {
+        if door.mailbox.as_ref().is_some_and(|m| m.actor() != me) {
             return cut();
         }
         match door.gate.step(GateEvent::Close) {
