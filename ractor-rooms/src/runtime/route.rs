@@ -20,7 +20,7 @@ use super::mailbox::{Mailbox, NotPut};
 use super::room_actor::RoomActor;
 use super::wire::encode_message;
 use crate::codec::CodecErr;
-use crate::id::{RoomId, Seq};
+use crate::id::{Life, RoomId, Seq};
 use crate::protocol::Gate;
 use crate::protocol::gate::{GateAction, GateEvent};
 
@@ -40,6 +40,8 @@ pub(crate) struct Route<R: RoomActor> {
 struct Door<R: RoomActor> {
     gate: Gate,
     mailbox: Option<Arc<Mailbox<R>>>,
+    /// The life of the room behind the mailbox: what was sent into another will never arrive there.
+    life: Life,
 }
 
 type Ack<M> = oneshot::Sender<Result<(), RoomErr<M>>>;
@@ -62,7 +64,7 @@ impl<R: RoomActor> Route<R> {
                 core: core.clone(),
                 room: room.clone(),
                 courier: courier.clone(),
-                door: RwLock::new(Door { gate: Gate::default(), mailbox: None }),
+                door: RwLock::new(Door { gate: Gate::default(), mailbox: None, life: Life(0) }),
                 held: Mutex::default(),
                 received: AtomicU64::new(0),
                 opening: AtomicBool::new(false),
@@ -237,14 +239,14 @@ impl<R: RoomActor> Route<R> {
         self.core.scope().run(|| encode_message(message, R::MESSAGE_VERSION, limit))
     }
 
-    /// A live room runs here, with this mailbox, and has received up to `seq`.
-    pub(crate) fn open(&self, mailbox: Arc<Mailbox<R>>, seq: Seq) {
+    /// A live room runs here, with this mailbox, in a life of which it has received up to `seq`.
+    pub(crate) fn open(&self, mailbox: Arc<Mailbox<R>>, life: Life, seq: Seq) {
         self.received.store(seq.0, Ordering::Release);
         {
             let mut door = self.door.write();
             match door.gate.step(GateEvent::RoomLive) {
                 Ok(actions) => {
-                    door.mailbox = Some(mailbox);
+                    (door.mailbox, door.life) = (Some(mailbox), life);
                     self.perform(&mut door, &actions);
                 }
                 Err(rejection) => tracing::debug!(%rejection, room = %self.room, "gate"),
@@ -285,8 +287,7 @@ impl<R: RoomActor> Route<R> {
         }
         let mut door = self.door.write();
         // What was sent into another life will never arrive in this one.
-        let Some(life) = door.mailbox.as_ref().map(|mailbox| mailbox.shared.life) else { return };
-        let (in_flight, highest) = self.courier.standing(life);
+        let (in_flight, highest) = self.courier.standing(door.life);
         let received = Seq(self.received.load(Ordering::Acquire));
         match door.gate.step(GateEvent::Progress { in_flight, highest, received }) {
             Ok(actions) => self.perform(&mut door, &actions),

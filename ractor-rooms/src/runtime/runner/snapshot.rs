@@ -78,7 +78,8 @@ impl<R: RoomActor> RunnerState<R> {
             && let Some(route) = &self.meta.route
             && let Some(mailbox) = &self.meta.mailbox
         {
-            route.open(mailbox.clone(), self.meta.consumer.seq());
+            let (life, seq) = (self.meta.shared.life, self.meta.consumer.seq());
+            route.open(mailbox.clone(), life, seq);
         }
         self.arm();
     }
