@@ -1,5 +1,14 @@
 //! The Redis transport of [`ractor_rooms`], for rooms that move between processes.
-//!
-//! This crate is a skeleton: it holds its name and its place in the workspace. Until the transport
-//! lands here, rooms move between the hosts of one process, over the transport that `ractor-rooms`
-//! brings along.
+
+#![expect(dead_code, reason = "the transport that uses the connections is not here yet")]
+
+mod config;
+mod connect;
+mod error;
+mod link;
+mod script;
+#[cfg(feature = "testing")]
+pub mod testing;
+
+pub use config::RedisConfig;
+pub use error::ConnectErr;
