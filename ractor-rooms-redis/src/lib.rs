@@ -5,6 +5,8 @@ mod link;
 mod reply;
 mod script;
 mod text;
+#[cfg(test)]
+mod text_test;
 mod transport;
 mod wire;
 

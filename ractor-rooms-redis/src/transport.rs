@@ -13,6 +13,8 @@ mod push;
 mod room;
 mod session;
 mod snapshot;
+#[cfg(test)]
+mod torn_test;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;

@@ -28,7 +28,7 @@ async fn scripts_answer_as_the_record_does() {
         }
     }
     println!("{tally:#?}");
-    for answer in ["Append(Accepted", "Append(Fenced", "Append(Full", "Acquire(Acquired", "Close(Done"] {
+    for answer in ["Append(Accepted", "Append(Fenced", "Append(Full", "Acquire(Acquired(Acquired", "Close(Done"] {
         assert!(tally.answers.contains_key(answer), "{answer} never came: {tally:?}");
     }
 }
