@@ -56,7 +56,10 @@ impl Reply {
     }
 
     /// What is parsed by a function of `text`.
-    pub(crate) fn parsed<T>(&mut self, parse: impl FnOnce(&str) -> Option<T>) -> Result<T, Damaged> {
+    pub(crate) fn parsed<T>(
+        &mut self,
+        parse: impl FnOnce(&str) -> Option<T>,
+    ) -> Result<T, Damaged> {
         parse(&self.text()?).ok_or(Damaged)
     }
 

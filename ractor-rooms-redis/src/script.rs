@@ -14,8 +14,8 @@ pub(crate) struct Script {
 }
 
 impl Script {
-    pub(crate) fn new(name: &'static str, body: String) -> Self {
-        let sha = redis::Script::new(&body).get_hash().into();
+    pub(crate) fn new(name: &'static str, body: &str) -> Self {
+        let sha = redis::Script::new(body).get_hash().into();
         Self { name, body: body.into(), sha }
     }
 }
@@ -40,7 +40,7 @@ macro_rules! scripts {
                             "-- rooms1 ", stringify!($name), "\n", base, $($part,)*
                             include_str!(concat!("lua/", $file, ".lua")), TAIL,
                         ];
-                        Script::new(stringify!($name), parts.concat())
+                        Script::new(stringify!($name), &parts.concat())
                     },)*
                 }
             }

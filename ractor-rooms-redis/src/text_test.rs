@@ -8,7 +8,7 @@ use ractor_rooms::protocol::record::{
 };
 use ractor_rooms::protocol::session::{HostState, SessionSpec};
 
-use crate::layout::Layout;
+use crate::keys::Layout;
 use crate::{text, wire};
 
 fn room(kind: &str, key: &'static [u8]) -> RoomId {
@@ -32,7 +32,8 @@ fn golden_names() {
     assert_eq!(text::activation(&activation("a#é{")), "a%23%C3%A9%7B#17/3");
     let of = Layout::new("rooms", 64, false);
     let lobby = room("chat", b"lobby");
-    let keys: Vec<_> = of.append_keys(&lobby).into_iter().map(|k| k.escape_ascii().to_string()).collect();
+    let keys: Vec<_> =
+        of.append_keys(&lobby).into_iter().map(|k| k.escape_ascii().to_string()).collect();
     assert_eq!(
         keys,
         [
@@ -106,7 +107,10 @@ fn everything_comes_back_as_it_went() {
     for name in ODD {
         let id = HostId::new(name).unwrap();
         assert_eq!(text::parse_host(&text::host(&id)), Some(id));
-        assert_eq!(text::parse_activation(&text::activation(&activation(name))), Some(activation(name)));
+        assert_eq!(
+            text::parse_activation(&text::activation(&activation(name))),
+            Some(activation(name))
+        );
         for key in [&b"k"[..], b"\0\x01", b"1:a:", b"\xff}"] {
             let id = RoomId::new(name, key).unwrap();
             assert_eq!(text::parse_room(&text::room(&id)), Some(id.clone()));
@@ -116,7 +120,10 @@ fn everything_comes_back_as_it_went() {
                 Producer::Room(id.clone(), Life(9)),
                 Producer::Activation(id.clone(), activation(name)),
             ] {
-                assert_eq!(text::parse_producer(&text::producer(&producer)), Some(producer.clone()));
+                assert_eq!(
+                    text::parse_producer(&text::producer(&producer)),
+                    Some(producer.clone())
+                );
                 let letter = DeadLetter {
                     producer,
                     number: Number(1),

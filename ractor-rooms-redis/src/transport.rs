@@ -29,7 +29,9 @@ use ractor_rooms::protocol::session::{OpenAnswer, SessionInfo, SessionSpec};
 use ractor_rooms::protocol::store::{Owned, Unrest};
 use ractor_rooms::transport::{Letter, Push, Transport, TransportErr, TransportFuture};
 
-use crate::layout::Layout;
+use crate::config::RedisConfig;
+use crate::error::ConnectErr;
+use crate::keys::Layout;
 use crate::link::{Call, Link};
 use crate::reply::Reply;
 use crate::script::{Script, Scripts};
@@ -47,26 +49,41 @@ struct Inner {
     scripts: Scripts,
     limits: RecordLimits,
     known: Known,
-    nonce: AtomicU64,
+    /// How many snapshots were put up in pieces.
+    uploads: AtomicU64,
 }
 
 impl RedisTransport {
-    pub(crate) fn over(
-        link: Link,
-        namespace: &str,
-        shards: u16,
-        limits: RecordLimits,
-        session_facts_age: Duration,
-    ) -> Self {
-        let layout = Layout::new(namespace, shards, link.is_cluster());
+    /// Connects to one server by its URL, with the default options; see [`RedisConfig`] for others.
+    ///
+    /// # Errors
+    /// [`ConnectErr`] names what is wrong and what to change.
+    pub async fn connect(url: impl Into<String>) -> Result<Self, ConnectErr> {
+        RedisConfig::new(url).connect().await
+    }
+
+    fn over(link: Link, config: &RedisConfig) -> Self {
+        let layout = Layout::new(&config.namespace, config.shards, link.is_cluster());
         Self(Arc::new(Inner {
             link,
             layout,
             scripts: Scripts::new(),
-            limits,
-            known: Known::new(session_facts_age),
-            nonce: AtomicU64::new(0),
+            limits: config.limits,
+            known: Known::new(config.session_facts_age),
+            uploads: AtomicU64::new(0),
         }))
+    }
+}
+
+impl RedisConfig {
+    /// Connects and checks the server: version, rights, eviction policy and what the namespace holds.
+    /// Takes at most 3 s.
+    ///
+    /// # Errors
+    /// [`ConnectErr`] names what is wrong and what to change.
+    pub async fn connect(self) -> Result<RedisTransport, ConnectErr> {
+        let config = self.clone();
+        Ok(RedisTransport::over(self.open().await?, &config))
     }
 }
 

@@ -1,3 +1,3 @@
 use super::bench::Store;
 
-ractor_rooms::conformance_suite!(Store::new());
+ractor_rooms::conformance_suite!(Store::new().await);

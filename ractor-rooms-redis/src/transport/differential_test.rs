@@ -3,7 +3,8 @@ use std::sync::Arc;
 use futures::stream::{self, StreamExt};
 use ractor_rooms::testing::differential::{self, Tally};
 
-use super::bench::{Server, Store};
+use super::bench::Store;
+use crate::testing::PrivateServer;
 
 fn from_env(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(default)
@@ -14,7 +15,7 @@ fn from_env(name: &str, default: u64) -> u64 {
 async fn scripts_answer_as_the_record_does() {
     let (first, seeds) = (from_env("ROOMS_SEED", 0), from_env("ROOMS_SEEDS", 40));
     let steps = usize::try_from(from_env("ROOMS_STEPS", 300)).unwrap();
-    let server = Arc::new(Server::start());
+    let server = Arc::new(PrivateServer::start().await.unwrap());
     let runs = stream::iter(first..first + seeds).map(|seed| {
         let store = Store::at(server.clone(), format!("seed{seed}"));
         async move { differential::compare(&store, seed, steps).await }
@@ -28,7 +29,13 @@ async fn scripts_answer_as_the_record_does() {
         }
     }
     println!("{tally:#?}");
-    for answer in ["Append(Accepted", "Append(Fenced", "Append(Full", "Acquire(Acquired(Acquired", "Close(Done"] {
+    for answer in [
+        "Append(Accepted",
+        "Append(Fenced",
+        "Append(Full",
+        "Acquire(Acquired(Acquired",
+        "Close(Done",
+    ] {
         assert!(tally.answers.contains_key(answer), "{answer} never came: {tally:?}");
     }
 }

@@ -27,12 +27,7 @@ const REMEMBERED: usize = 65_536;
 
 impl Known {
     pub(super) fn new(age: Duration) -> Self {
-        Self {
-            clock: Clock::system(),
-            age,
-            sessions: Mutex::default(),
-            pointers: Mutex::default(),
-        }
+        Self { clock: Clock::system(), age, sessions: Mutex::default(), pointers: Mutex::default() }
     }
 
     /// The text of the room's snapshot pointer, when it was last seen.
@@ -87,7 +82,9 @@ impl Facts {
 fn told(fact: Option<&(String, bool)>) -> (Bytes, Bytes) {
     match fact {
         None => (Bytes::from_static(b"?"), Bytes::new()),
-        Some((of, lives)) => (of.clone().into(), Bytes::from_static(if *lives { b"1" } else { b"" })),
+        Some((of, lives)) => {
+            (of.clone().into(), Bytes::from_static(if *lives { b"1" } else { b"" }))
+        }
     }
 }
 

@@ -6,8 +6,8 @@ use ractor_rooms::id::Incarnation;
 use ractor_rooms::transport::{Push, TransportErr};
 
 use super::Inner;
-use crate::wire::{self, Heard};
 use crate::text;
+use crate::wire::{self, Heard};
 
 impl Inner {
     /// Listens first and numbers the stream then: whoever gets a higher number hears of this one, or

@@ -304,8 +304,8 @@ impl Inner {
         ];
         let script = &self.scripts.append;
         let (code, mut reply) = self.run(script, self.layout.append_keys(room), args).await?;
-        let (mut answer, stand) = answer::append(&code, &mut reply)
-            .map_err(|error| error.unanswered(script.name))?;
+        let (mut answer, stand) =
+            answer::append(&code, &mut reply).map_err(|error| error.unanswered(script.name))?;
         if let (
             Some(stand),
             AppendAnswer::Accepted { standing, .. } | AppendAnswer::Duplicate { standing, .. },
@@ -347,4 +347,3 @@ fn history(code: &str, reply: &mut Reply, after: OutSeq) -> Result<Answer, Damag
     let first = first.unwrap_or(OutSeq(out.max(after.0)).next());
     Ok(Answer::History { first, events, life })
 }
-

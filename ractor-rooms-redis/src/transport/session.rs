@@ -97,26 +97,20 @@ impl Inner {
     }
 
     async fn session(&self, host: &[u8]) -> Result<Option<SessionInfo>, TransportErr> {
-        let Some((name, host)) = std::str::from_utf8(host)
-            .ok()
-            .and_then(|name| Some((name, text::parse_host(name)?)))
+        let Some((name, host)) =
+            std::str::from_utf8(host).ok().and_then(|name| Some((name, text::parse_host(name)?)))
         else {
             return Ok(None); // put there by hand
         };
         let mut pipeline = redis::pipe();
         pipeline.cmd("GET").arg(&self.layout.host_keys(name)[0][..]);
         let value = self.link.read(pipeline).await?.into_iter().next().and_then(reply::bytes);
-        Ok(value.and_then(wire::parse_session).map(|(number, spec)| SessionInfo {
-            incarnation: Incarnation { host, number },
-            spec,
-        }))
+        Ok(value
+            .and_then(wire::parse_session)
+            .map(|(number, spec)| SessionInfo { incarnation: Incarnation { host, number }, spec }))
     }
 
-    pub(super) async fn post(
-        &self,
-        to: &Incarnation,
-        letter: Bytes,
-    ) -> Result<bool, TransportErr> {
+    pub(super) async fn post(&self, to: &Incarnation, letter: Bytes) -> Result<bool, TransportErr> {
         let mut args = vec![to.number.to_string().into(), letter, INBOX.to_string().into()];
         args.extend(self.publishing(&to.host));
         let (code, _) = self.at_host(&self.scripts.post, &to.host, args).await?;
@@ -135,9 +129,8 @@ impl Inner {
         let (_, mut reply) = self.at_host(&self.scripts.inbox, &by.host, args).await?;
         let mut letters = Vec::new();
         while !reply.is_empty() {
-            let letter = reply.number().and_then(|position| {
-                Ok(Letter { position, letter: reply.bytes()? })
-            });
+            let letter =
+                reply.number().and_then(|position| Ok(Letter { position, letter: reply.bytes()? }));
             letters.push(letter.map_err(|error| error.unanswered("inbox"))?);
         }
         Ok(letters)

@@ -33,8 +33,10 @@ impl Inner {
             return self.link.bulk(pipeline).await.map(drop);
         }
         // Pieces are gathered under a name of their own and moved at once, so that nobody reads a half.
-        let nonce = self.nonce.fetch_add(1, Ordering::Relaxed);
-        let nonce = nonce ^ (u64::from(std::process::id()) << 32);
+        // Two transports of one process, or two hosts, do not put the same attempt up at once, and if they
+        // do, the count below shows it.
+        let count = self.uploads.fetch_add(1, Ordering::Relaxed);
+        let nonce = count ^ (u64::from(std::process::id()) << 32);
         let upload = self.layout.upload(room, key, nonce);
         let mut first = redis::pipe();
         first.cmd("DEL").arg(&upload[..]);

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use ractor_rooms::id::{
-    Activation, Epoch, HostId, Incarnation, Millis, Number, OutSeq, Position, Producer, RoomId, Seq,
-    SnapshotNumber,
+    Activation, Epoch, HostId, Incarnation, Millis, Number, OutSeq, Position, Producer, RoomId,
+    Seq, SnapshotNumber,
 };
 use ractor_rooms::protocol::record::{
     AcquireAnswer, Answer, AppendAnswer, DeadLetter, DeclineReason, Lease, ParkReason,
@@ -17,8 +17,9 @@ use ractor_rooms::testing::small_limits;
 use ractor_rooms::transport::Transport;
 
 use super::RedisTransport;
-use super::bench::Server;
+use crate::RedisConfig;
 use crate::link::Link;
+use crate::testing::PrivateServer;
 
 const FAR: Millis = Millis(4_102_444_800_000);
 const MINUTE: std::time::Duration = std::time::Duration::from_secs(60);
@@ -52,12 +53,9 @@ fn sender(of: &Producer) -> u64 {
 }
 
 impl Story {
-    fn new(link: &Link, namespace: &str, at: usize, writes: u32) -> Self {
-        let limits = RecordLimits { producers: 3, ..small_limits(MINUTE) };
-        let over = || {
-            let age = std::time::Duration::ZERO;
-            RedisTransport::over(link.clone(), namespace, 2, limits, age)
-        };
+    fn new(link: &Link, config: &RedisConfig, name: &str, at: usize, writes: u32) -> Self {
+        let config = config.clone().namespace(name);
+        let over = || RedisTransport::over(link.clone(), &config);
         let (good, mut torn) = (over(), over());
         let inner = Arc::get_mut(&mut torn.0).unwrap();
         inner.scripts = crate::script::Scripts::torn(writes);
@@ -76,7 +74,8 @@ impl Story {
         if let Answer::Append(answer) = &answer {
             // Whether it is the first or the second that is accepted does not matter.
             let told = match answer {
-                AppendAnswer::Accepted { last, seq, .. } | AppendAnswer::Duplicate { last, seq, .. } => {
+                AppendAnswer::Accepted { last, seq, .. }
+                | AppendAnswer::Duplicate { last, seq, .. } => {
                     format!("{last} at {seq}")
                 }
                 AppendAnswer::Fenced { epoch, last, .. } => format!("fenced {epoch} {last:?}"),
@@ -185,13 +184,15 @@ impl Story {
     async fn tell(&mut self) {
         let (a, b) = (self.host("a").await, self.host("b").await);
         let hosts = [a.clone(), b.clone()];
-        let offer = |to: &Incarnation| Request::Offer { to: to.host.clone(), until: FAR, create: true };
+        let offer =
+            |to: &Incarnation| Request::Offer { to: to.host.clone(), until: FAR, create: true };
         self.ask(offer(&a)).await;
         let lease = self.acquire(&a, 1).await;
         self.ask(Request::Settle { lease: lease.clone() }).await;
         self.append(client(1), 1, &["one", "two"]).await;
         self.append(client(2), 1, &["x"]).await;
-        self.append(Producer::Activation(self.room.clone(), lease.owner.clone()), 1, &["own"]).await;
+        self.append(Producer::Activation(self.room.clone(), lease.owner.clone()), 1, &["own"])
+            .await;
         for (first, events) in [(1, &["e1", "e2"][..]), (3, &["e3"]), (9, &["e9"])] {
             let events = batch(events);
             self.ask(Request::Emit { lease: lease.clone(), first: OutSeq(first), events }).await;
@@ -273,14 +274,16 @@ impl Story {
 
 #[tokio::test]
 async fn a_script_that_was_cut_off_heals_when_it_is_repeated() {
-    let server = Server::start();
-    let link = server.link().await;
-    let mut undisturbed = Story::new(&link, "whole", usize::MAX, 0);
+    let server = PrivateServer::start().await.unwrap();
+    let limits = RecordLimits { producers: 3, ..small_limits(MINUTE) };
+    let config = super::bench::config(&server, "torn", limits);
+    let link = config.clone().open().await.unwrap();
+    let mut undisturbed = Story::new(&link, &config, "whole", usize::MAX, 0);
     undisturbed.tell().await;
     let mut cuts = 0;
     for at in 0..undisturbed.step {
         for writes in 0.. {
-            let mut story = Story::new(&link, &format!("cut{at}-{writes}"), at, writes);
+            let mut story = Story::new(&link, &config, &format!("cut{at}-{writes}"), at, writes);
             story.tell().await;
             for (n, (found, expected)) in story.told.iter().zip(&undisturbed.told).enumerate() {
                 assert_eq!(found, expected, "step {at} cut after {writes} writes, sight {n}");

@@ -6,9 +6,6 @@ use ractor_rooms::protocol::record::SnapshotKey;
 
 use crate::text;
 
-/// The version of the layout and the scripts, as the `config` key has it.
-pub(crate) const PROTOCOL: u32 = 1;
-
 /// Names every key and channel.
 #[derive(Clone, Debug)]
 pub(crate) struct Layout {
@@ -24,11 +21,6 @@ impl Layout {
 
     pub(crate) fn shards(&self) -> u16 {
         self.shards
-    }
-
-    /// What the store must say of itself: `<ns>:config`, a hash of `protocol` and `shards`.
-    pub(crate) fn config(namespace: &str) -> Bytes {
-        format!("{namespace}:config").into()
     }
 
     /// The shard of a room: FNV-1a of 64 bits over `length:kind:key`, its halves xored, modulo the
