@@ -1,5 +1,35 @@
 //! The Redis transport of [`ractor_rooms`], for rooms that move between processes.
 //!
-//! This crate is a skeleton: it holds its name and its place in the workspace. Until the transport
-//! lands here, rooms move between the hosts of one process, over the transport that `ractor-rooms`
-//! brings along.
+//! ```no_run
+//! # async fn example() -> Result<(), ractor_rooms_redis::ConnectErr> {
+//! use ractor_rooms_redis::RedisTransport;
+//!
+//! let transport = RedisTransport::connect("redis://127.0.0.1").await?;
+//! # drop(transport);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! All hosts of a cluster connect to the same server, Sentinel or Cluster with the same namespace.
+//! Redis 7.0 and later and Valkey work; see [`layout`] for what is kept there.
+
+mod config;
+mod connect;
+mod error;
+mod keys;
+#[doc = include_str!("../docs/layout.md")]
+pub mod layout {}
+mod link;
+mod reply;
+mod script;
+#[cfg(feature = "testing")]
+pub mod testing;
+mod text;
+#[cfg(test)]
+mod text_test;
+mod transport;
+mod wire;
+
+pub use config::RedisConfig;
+pub use error::ConnectErr;
+pub use transport::RedisTransport;

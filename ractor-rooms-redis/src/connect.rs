@@ -1,0 +1,244 @@
+//! Makes connections, and checks the server once at the start and its identity each time.
+
+#[cfg(test)]
+mod bad_input_test;
+mod checks;
+mod diagnose;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use redis::aio::SendError;
+use redis::{AsyncConnectionConfig, ConnectionInfo, ProtocolVersion, PushInfo};
+use tokio::sync::watch;
+
+use crate::config::{RedisConfig, Topology};
+use crate::error::ConnectErr;
+use crate::link::Conn;
+
+/// How long all checks at the start may take.
+const OPEN: Duration = Duration::from_millis(2_800);
+/// How long one connection may take to be made.
+const CONNECT: Duration = Duration::from_millis(1_000);
+/// Requests that the client library queues for its writing task. Above what a line has in flight, so that
+/// the first poll of a request always queues it.
+const PIPELINE_BUFFER: usize = 1_024;
+
+/// Takes pushes, without blocking.
+pub(crate) type PushSender = Arc<dyn Fn(PushInfo) -> Result<(), SendError> + Send + Sync>;
+
+/// Makes connections by one configuration.
+pub(crate) struct Connector {
+    config: RedisConfig,
+    addresses: Vec<ConnectionInfo>,
+    /// Run and replication history of the servers that were last seen.
+    identity: Mutex<Option<Vec<String>>>,
+    generation: watch::Sender<u64>,
+}
+
+impl Connector {
+    /// Reads the configuration and checks the server. Takes at most 3 s.
+    pub(crate) async fn open(config: RedisConfig) -> Result<Arc<Self>, ConnectErr> {
+        let addresses = config.addresses()?;
+        let connector = Arc::new(Self {
+            config,
+            addresses,
+            identity: Mutex::new(None),
+            generation: watch::Sender::new(0),
+        });
+        match tokio::time::timeout(OPEN, connector.check()).await {
+            Ok(checked) => checked.map(|()| connector),
+            Err(_) => Err(ConnectErr::Silent { address: connector.address(), waited: OPEN }),
+        }
+    }
+
+    pub(crate) fn config(&self) -> &RedisConfig {
+        &self.config
+    }
+
+    pub(crate) fn generation(&self) -> watch::Receiver<u64> {
+        self.generation.subscribe()
+    }
+
+    /// Where the store is, for messages.
+    fn address(&self) -> String {
+        let addresses: Vec<String> =
+            self.addresses.iter().map(|info| info.addr().to_string()).collect();
+        addresses.join(", ")
+    }
+
+    /// A new connection to whoever is the master now, with pushes to `push`.
+    pub(crate) async fn connect(&self, push: Option<PushSender>) -> Result<Conn, ConnectErr> {
+        let address = self.address();
+        let made = tokio::time::timeout(CONNECT * 2, async {
+            let mut conn = match self.config.topology() {
+                Topology::Single => self.connect_node(&self.addresses[0], push).await?,
+                Topology::Sentinel { master } => {
+                    let info = self.ask_sentinel(master).await?;
+                    self.connect_node(&info, push).await?
+                }
+                Topology::Cluster => self.connect_cluster(push).await?,
+            };
+            self.recognise(&mut conn).await?;
+            Ok(conn)
+        });
+        made.await.unwrap_or(Err(ConnectErr::Silent { address, waited: CONNECT * 2 }))
+    }
+
+    async fn connect_node(
+        &self,
+        info: &ConnectionInfo,
+        push: Option<PushSender>,
+    ) -> Result<Conn, ConnectErr> {
+        let mut settings = info.redis_settings().clone();
+        let mut options = AsyncConnectionConfig::new()
+            // The lines watch for silence themselves: a time limit in the library would leave the
+            // connection in use.
+            .set_response_timeout(None)
+            .set_connection_timeout(Some(CONNECT))
+            .set_pipeline_buffer_size(PIPELINE_BUFFER)
+            .set_write_backpressure_boundary(256 << 10);
+        if let Some(push) = push {
+            settings = settings.set_protocol(ProtocolVersion::RESP3);
+            options = options.set_push_sender(push_sender(push));
+        }
+        let target = info.clone().set_redis_settings(settings);
+        let made = async {
+            self.client(target)?.get_multiplexed_async_connection_with_config(&options).await
+        };
+        match made.await {
+            Ok(conn) => Ok(Conn::Node(conn)),
+            Err(error) => Err(diagnose::connect_error(&error, info).await),
+        }
+    }
+
+    #[cfg(not(feature = "tls"))]
+    #[expect(clippy::unused_self, reason = "with the feature it reads the configuration")]
+    fn client(&self, info: ConnectionInfo) -> redis::RedisResult<redis::Client> {
+        redis::Client::open(info)
+    }
+
+    #[cfg(feature = "tls")]
+    fn client(&self, info: ConnectionInfo) -> redis::RedisResult<redis::Client> {
+        if !matches!(info.addr(), redis::ConnectionAddr::TcpTls { .. }) {
+            return redis::Client::open(info);
+        }
+        ensure_crypto();
+        let certificates = self.config.certificates();
+        if certificates.root_cert.is_some() {
+            redis::Client::build_with_tls(info, certificates)
+        } else {
+            redis::Client::open(info)
+        }
+    }
+
+    #[cfg(feature = "cluster")]
+    async fn connect_cluster(&self, push: Option<PushSender>) -> Result<Conn, ConnectErr> {
+        let deadline = self.config.deadline;
+        #[cfg(feature = "tls")]
+        ensure_crypto();
+        let tcp = self.addresses[0].tcp_settings().clone();
+        let mut builder = redis::cluster::ClusterClient::builder(self.addresses.clone())
+            .tcp_settings(tcp)
+            .connection_timeout(CONNECT)
+            .response_timeout(deadline / 2)
+            .overall_response_timeout(Some(deadline))
+            // Every write may be repeated, so the library may do so too; the deadline bounds it.
+            .retries(8)
+            .min_retry_wait(5)
+            .max_retry_wait(200);
+        #[cfg(feature = "tls")]
+        {
+            let certificates = self.config.certificates();
+            if certificates.root_cert.is_some() {
+                builder = builder.certs(certificates);
+            }
+        }
+        if let Some(push) = push {
+            builder = builder.use_protocol(ProtocolVersion::RESP3).push_sender(push_sender(push));
+        }
+        let made = async { builder.build()?.get_async_connection().await };
+        match made.await {
+            Ok(conn) => Ok(Conn::Cluster(conn)),
+            Err(error) => Err(diagnose::connect_error(&error, &self.addresses[0]).await),
+        }
+    }
+
+    #[cfg(not(feature = "cluster"))]
+    #[expect(clippy::unused_async, reason = "as with the feature")]
+    async fn connect_cluster(&self, _push: Option<PushSender>) -> Result<Conn, ConnectErr> {
+        Err(ConnectErr::MissingFeature { feature: "cluster" })
+    }
+
+    /// Where the master is now.
+    #[cfg(feature = "sentinel")]
+    async fn ask_sentinel(&self, master: &str) -> Result<ConnectionInfo, ConnectErr> {
+        let unknown = |reason: String| ConnectErr::Sentinel { master: master.to_owned(), reason };
+        let mut sentinels = Vec::new();
+        for info in &self.addresses {
+            let settings = info.redis_settings().clone().set_db(0);
+            sentinels.push(info.clone().set_redis_settings(settings));
+        }
+        let mut sentinel = redis::sentinel::Sentinel::build(sentinels)
+            .map_err(|error| unknown(diagnose::words(&error)))?;
+        let first = &self.addresses[0];
+        let mut node = redis::sentinel::SentinelNodeConnectionInfo::default()
+            .set_redis_connection_info(first.redis_settings().clone())
+            .set_tcp_settings(first.tcp_settings().clone());
+        if matches!(first.addr(), redis::ConnectionAddr::TcpTls { .. }) {
+            node = node.set_tls_mode(redis::TlsMode::Secure);
+        }
+        let client = sentinel
+            .async_master_for(master, Some(&node))
+            .await
+            .map_err(|error| unknown(diagnose::words(&error)))?;
+        Ok(client.get_connection_info().clone())
+    }
+
+    #[cfg(not(feature = "sentinel"))]
+    #[expect(clippy::unused_async, reason = "as with the feature")]
+    async fn ask_sentinel(&self, _master: &str) -> Result<ConnectionInfo, ConnectErr> {
+        Err(ConnectErr::MissingFeature { feature: "sentinel" })
+    }
+
+    /// Compares the servers with those that were there before. Others may hold other data.
+    async fn recognise(&self, conn: &mut Conn) -> Result<(), ConnectErr> {
+        let infos =
+            conn.info().await.map_err(|error| diagnose::refusal(&error, &self.address()))?;
+        let mut seen = Vec::with_capacity(infos.len());
+        for info in &infos {
+            if checks::field(info, "role") == Some("slave") {
+                return Err(ConnectErr::Replica { address: self.address() });
+            }
+            let run = checks::field(info, "run_id").unwrap_or_default();
+            let history = checks::field(info, "master_replid").unwrap_or_default();
+            seen.push(format!("{run}/{history}"));
+        }
+        seen.sort_unstable();
+        let mut identity = self.identity.lock();
+        match &*identity {
+            Some(before) if *before == seen => {}
+            Some(before) => {
+                tracing::warn!(?before, now = ?seen, "the store's servers changed");
+                *identity = Some(seen);
+                self.generation.send_modify(|generation| *generation += 1);
+            }
+            None => *identity = Some(seen),
+        }
+        Ok(())
+    }
+}
+
+fn push_sender(push: PushSender) -> impl redis::aio::AsyncPushSender {
+    move |info: PushInfo| push(info)
+}
+
+/// The client library needs one cryptography provider for the process: the app's, or else this one.
+#[cfg(feature = "tls")]
+fn ensure_crypto() {
+    if rustls::crypto::CryptoProvider::get_default().is_none() {
+        // Fails only when another thread was faster, which serves as well.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+    }
+}

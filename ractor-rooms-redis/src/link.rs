@@ -1,0 +1,147 @@
+//! The connections to the store: ordered calls, bulk bytes, reads and pushes.
+//!
+//! A root actor supervises three others: the command line with its ordered, pipelining writer, the bulk
+//! line, on which large snapshots do not delay calls, and the push line. Each owns its connection, drops
+//! one that broke or fell silent, and connects again with backoff. Handles hold bounded queues.
+
+mod backoff;
+mod conn;
+mod fault;
+mod line;
+mod push;
+mod queue;
+mod root;
+mod subscription;
+
+#[cfg(test)]
+mod cluster_test;
+#[cfg(test)]
+mod faults_test;
+#[cfg(test)]
+mod order_test;
+#[cfg(test)]
+mod push_test;
+#[cfg(test)]
+mod scripts;
+#[cfg(test)]
+mod speed_test;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use ractor::ActorRef;
+use ractor_rooms::transport::TransportErr;
+use redis::Value;
+use tokio::sync::watch;
+
+pub(crate) use conn::Conn;
+pub(crate) use subscription::Subscription;
+
+use crate::connect::Connector;
+use crate::error::ConnectErr;
+use crate::script::Script;
+use line::Line;
+use push::PushLine;
+use root::{Root, RootMessage};
+
+/// One call to the store. `keys[0]` decides the slot.
+#[derive(Clone, Debug)]
+pub(crate) struct Call {
+    pub(crate) script: Script,
+    pub(crate) keys: Vec<Bytes>,
+    pub(crate) args: Vec<Bytes>,
+    /// Whether calls of the same script and hash tag that wait together go as one: keys concatenated,
+    /// the number of calls as the first argument, then the arguments concatenated. The script answers
+    /// an array with one element for each. One that goes alone has the same form.
+    pub(crate) merge: bool,
+}
+
+/// A handle to the connections. Cheap to clone; the last one to go ends them.
+#[derive(Clone)]
+pub(crate) struct Link(Arc<Inner>);
+
+struct Inner {
+    connector: Arc<Connector>,
+    commands: Arc<Line>,
+    bulk: Arc<Line>,
+    push: Arc<PushLine>,
+    root: ActorRef<RootMessage>,
+}
+
+impl Link {
+    /// Starts the actors, each with its connection.
+    pub(crate) async fn start(connector: Arc<Connector>) -> Result<Self, ConnectErr> {
+        let deadline = connector.config().deadline;
+        let bulk_deadline = connector.config().bulk_deadline;
+        let commands = Line::new("commands", connector.clone(), deadline);
+        let bulk = Line::new("bulk", connector.clone(), bulk_deadline);
+        let push = PushLine::new(connector.clone());
+        let root = Root::start(commands.clone(), bulk.clone(), push.clone()).await?;
+        Ok(Self(Arc::new(Inner { connector, commands, bulk, push, root })))
+    }
+
+    /// Carries a script out, in the order of calls with the same hash tag. The same bytes are sent again
+    /// when the script is not there, the slot moves, the server is loading or the connection breaks,
+    /// until the deadline.
+    ///
+    /// # Errors
+    /// [`TransportErr::Unavailable`] when it was never sent or the server refused it before it began;
+    /// [`TransportErr::Unanswered`] in any other case.
+    ///
+    /// # Cancel safety
+    /// A dropped future may still take effect.
+    pub(crate) async fn call(&self, call: Call) -> Result<Value, TransportErr> {
+        self.0.commands.call(call).await
+    }
+
+    /// Plain commands of one slot on the bulk connection. They may be sent more than once.
+    ///
+    /// # Errors
+    /// As [`Link::call`].
+    pub(crate) async fn bulk(&self, pipeline: redis::Pipeline) -> Result<Vec<Value>, TransportErr> {
+        self.0.bulk.direct(pipeline).await
+    }
+
+    /// Plain reading commands of one slot on the command connection, in no order with the calls.
+    ///
+    /// # Errors
+    /// As [`Link::call`].
+    pub(crate) async fn read(&self, pipeline: redis::Pipeline) -> Result<Vec<Value>, TransportErr> {
+        self.0.commands.direct(pipeline).await
+    }
+
+    /// Subscribes to channels, sharded ones in a cluster. The stream ends when the connection breaks or
+    /// its queue is full; dropping it unsubscribes.
+    ///
+    /// # Errors
+    /// [`TransportErr`] when there is no connection within the deadline.
+    pub(crate) async fn subscribe(
+        &self,
+        channels: Vec<Bytes>,
+    ) -> Result<Subscription, TransportErr> {
+        self.0.push.subscribe(channels).await
+    }
+
+    /// Whether the store is a cluster: then pushes go by sharded channels.
+    pub(crate) fn is_cluster(&self) -> bool {
+        self.0.connector.config().is_cluster()
+    }
+
+    /// A number that rises when the server behind the connections may be another, or have other data: its
+    /// run, replication history or set of masters changed.
+    pub(crate) fn generation(&self) -> watch::Receiver<u64> {
+        self.0.connector.generation()
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.root.stop(None);
+    }
+}
+
+impl std::fmt::Debug for Link {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Link").field("config", self.0.connector.config()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,371 @@
+//! A supervised connection with an ordered, pipelining writer.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use ractor::{Actor, ActorProcessingErr, ActorRef};
+use ractor_rooms::clock::Clock;
+use ractor_rooms::transport::TransportErr;
+use redis::{Pipeline, Value};
+use tokio::sync::{Semaphore, watch};
+
+use super::Call;
+use super::backoff::Backoff;
+use super::conn::Conn;
+use super::fault::{self, Fault};
+use super::queue::{Answer, Next, Queue, Sending};
+use crate::connect::Connector;
+
+/// How often a line looks after its connection.
+const TICK: Duration = Duration::from_millis(200);
+/// Idle time after which a line asks whether the server is there, in ticks.
+const IDLE_TICKS: u32 = 3;
+/// The pause before the same bytes go again, when the server asked for one.
+const LATER: Duration = Duration::from_millis(20);
+/// Direct requests at once.
+const DIRECT: usize = 256;
+
+/// What a line's actor does.
+#[derive(Debug)]
+pub(super) enum LineMessage {
+    /// Send what waits.
+    Pump,
+    /// The same after a moment.
+    PumpLater,
+    /// Look after the connection.
+    Tick,
+    /// The connection with this number broke.
+    Broken { conn: u64, reason: String },
+}
+
+#[cfg(feature = "ractor-cluster")]
+impl ractor::Message for LineMessage {}
+
+/// A connection that is in use, and its number.
+#[derive(Clone)]
+struct Live {
+    conn: Conn,
+    number: u64,
+}
+
+/// What the handles and the actor of a line share.
+pub(super) struct Line {
+    name: &'static str,
+    connector: Arc<Connector>,
+    deadline: Duration,
+    clock: Clock,
+    queue: Mutex<Queue>,
+    live: watch::Sender<Option<Live>>,
+    actor: Mutex<Option<ActorRef<LineMessage>>>,
+    /// Why there is no connection.
+    failure: Mutex<String>,
+    seats: Semaphore,
+    next_conn: AtomicU64,
+}
+
+impl Line {
+    pub(super) fn new(
+        name: &'static str,
+        connector: Arc<Connector>,
+        deadline: Duration,
+    ) -> Arc<Self> {
+        let cluster = connector.config().is_cluster();
+        Arc::new(Self {
+            name,
+            connector,
+            deadline,
+            clock: Clock::system(),
+            queue: Mutex::new(Queue::new(cluster)),
+            live: watch::Sender::new(None),
+            actor: Mutex::new(None),
+            failure: Mutex::new("it was not reached yet".into()),
+            seats: Semaphore::new(DIRECT),
+            next_conn: AtomicU64::new(0),
+        })
+    }
+
+    /// Carries a call out, in order.
+    pub(super) async fn call(&self, call: Call) -> Answer {
+        let (fate, answer, pump) = self.queue.lock().push(call)?;
+        if pump {
+            self.tell(LineMessage::Pump);
+        }
+        match tokio::time::timeout(self.deadline, answer).await {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(_)) if fate.withdraw() => {
+                Err(TransportErr::Unavailable { reason: "the transport has stopped".into() })
+            }
+            Err(_) if fate.withdraw() => {
+                Err(TransportErr::Unavailable { reason: self.failure.lock().clone() })
+            }
+            Ok(Err(_)) | Err(_) => Err(TransportErr::Unanswered { waited: self.deadline }),
+        }
+    }
+
+    /// Sends plain commands, in no order with the calls.
+    pub(super) async fn direct(&self, pipeline: Pipeline) -> Result<Vec<Value>, TransportErr> {
+        let Ok(_seat) = self.seats.try_acquire() else {
+            let reason = format!("{DIRECT} requests are under way already");
+            return Err(TransportErr::Unavailable { reason });
+        };
+        let mut sent = false;
+        let outcome = tokio::time::timeout(self.deadline, self.repeat(&pipeline, &mut sent)).await;
+        match outcome {
+            Ok(answer) => answer,
+            Err(_) if sent => Err(TransportErr::Unanswered { waited: self.deadline }),
+            Err(_) => Err(TransportErr::Unavailable { reason: self.failure.lock().clone() }),
+        }
+    }
+
+    async fn repeat(
+        &self,
+        pipeline: &Pipeline,
+        sent: &mut bool,
+    ) -> Result<Vec<Value>, TransportErr> {
+        let start = self.clock.mark();
+        let mut live = self.live.subscribe();
+        loop {
+            let Ok(Some(mut current)) =
+                live.wait_for(Option::is_some).await.map(|live| live.clone())
+            else {
+                return Err(TransportErr::Unavailable {
+                    reason: "the transport has stopped".into(),
+                });
+            };
+            *sent = true;
+            let reason =
+                match tokio::time::timeout(self.silence(), current.conn.send(pipeline)).await {
+                    Ok(Ok(values)) => match fault::first(&values) {
+                        None => return Ok(values),
+                        Some(error) => match Fault::of(error) {
+                            Fault::Later => {
+                                tokio::time::sleep(LATER).await;
+                                continue;
+                            }
+                            Fault::WrongServer => "the server takes no writes".to_owned(),
+                            Fault::NoScript | Fault::Refused | Fault::Failed => {
+                                let waited = self.clock.elapsed_since(start);
+                                return Err(fault::answer(error, self.name, waited));
+                            }
+                        },
+                    },
+                    Ok(Err(error)) => error.to_string(),
+                    Err(_) => "the server fell silent".to_owned(),
+                };
+            self.tell(LineMessage::Broken { conn: current.number, reason });
+            let broken = current.number;
+            let other =
+                |live: &Option<Live>| live.as_ref().is_none_or(|live| live.number != broken);
+            if live.wait_for(other).await.is_err() {
+                return Err(TransportErr::Unanswered { waited: self.clock.elapsed_since(start) });
+            }
+        }
+    }
+
+    /// How long the oldest request may be unanswered before the connection is given up: half of what
+    /// callers wait, so that the other half is left for a new connection.
+    fn silence(&self) -> Duration {
+        self.deadline / 2
+    }
+
+    fn tell(&self, message: LineMessage) {
+        if let Some(actor) = &*self.actor.lock() {
+            // A stopped actor leaves the callers to their deadlines.
+            let _ = actor.cast(message);
+        }
+    }
+
+    /// Brings what the connection answered to the callers.
+    fn finished(&self, conn: u64, id: u64, sent: Duration, result: redis::RedisResult<Vec<Value>>) {
+        let values = match result {
+            Ok(values) => values,
+            Err(error) => {
+                self.tell(LineMessage::Broken { conn, reason: error.to_string() });
+                return;
+            }
+        };
+        let mut answers = Vec::new();
+        let waited = self.clock.elapsed_since(sent);
+        let next = self.queue.lock().finish(id, values, waited, &mut answers);
+        for (caller, answer) in answers {
+            // Who dropped the future does not want the answer.
+            let _ = caller.send(answer);
+        }
+        match next {
+            Next::Rest => {}
+            Next::Pump => self.tell(LineMessage::Pump),
+            Next::PumpLater => self.tell(LineMessage::PumpLater),
+            Next::Reconnect(reason) => {
+                self.tell(LineMessage::Broken { conn, reason: reason.to_owned() });
+            }
+        }
+    }
+}
+
+/// The actor that owns a line's connection.
+pub(super) struct LineActor(pub(super) Arc<Line>);
+
+/// What only the actor knows.
+pub(super) struct LineState {
+    live: Option<Live>,
+    backoff: Backoff,
+    /// Whether an attempt to connect is due by a message that was sent.
+    due: bool,
+    idle: u32,
+}
+
+#[cfg_attr(feature = "ractor-async-trait", ractor::async_trait)]
+impl Actor for LineActor {
+    type Msg = LineMessage;
+    type State = LineState;
+    type Arguments = ();
+
+    async fn pre_start(
+        &self,
+        myself: ActorRef<Self::Msg>,
+        (): (),
+    ) -> Result<Self::State, ActorProcessingErr> {
+        let line = &self.0;
+        // After a failure of the actor before this one: nobody answers what it had sent.
+        line.queue.lock().disconnected();
+        line.queue.lock().expect_pump();
+        line.live.send_replace(None);
+        *line.actor.lock() = Some(myself.clone());
+        myself.send_interval(TICK, || LineMessage::Tick);
+        myself.cast(LineMessage::Pump).map_err(|error| error.to_string())?;
+        Ok(LineState { live: None, backoff: Backoff::default(), due: false, idle: 0 })
+    }
+
+    async fn handle(
+        &self,
+        myself: ActorRef<Self::Msg>,
+        message: Self::Msg,
+        state: &mut Self::State,
+    ) -> Result<(), ActorProcessingErr> {
+        match message {
+            LineMessage::Pump => {
+                state.due = false;
+                self.pump(&myself, state).await;
+            }
+            LineMessage::PumpLater => {
+                myself.send_after(LATER, || LineMessage::Pump);
+            }
+            LineMessage::Tick => self.tick(&myself, state),
+            LineMessage::Broken { conn, reason } => {
+                if state.live.as_ref().is_some_and(|live| live.number == conn) {
+                    self.drop_connection(&myself, state, &reason);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn post_stop(
+        &self,
+        _: ActorRef<Self::Msg>,
+        _: &mut Self::State,
+    ) -> Result<(), ActorProcessingErr> {
+        self.0.live.send_replace(None);
+        Ok(())
+    }
+}
+
+impl LineActor {
+    async fn pump(&self, myself: &ActorRef<LineMessage>, state: &mut LineState) {
+        let line = &self.0;
+        if state.live.is_none() {
+            match line.connector.connect(None).await {
+                Ok(conn) => {
+                    let number = line.next_conn.fetch_add(1, Ordering::Relaxed);
+                    let live = Live { conn, number };
+                    state.live = Some(live.clone());
+                    line.live.send_replace(Some(live));
+                }
+                Err(error) => {
+                    let wait = state.backoff.next();
+                    tracing::warn!(line = line.name, %error, ?wait, "no connection to the store");
+                    *line.failure.lock() = error.to_string();
+                    line.queue.lock().expect_pump();
+                    state.due = true;
+                    myself.send_after(wait, || LineMessage::Pump);
+                    return;
+                }
+            }
+        }
+        let batches = line.queue.lock().pump(line.clock.mark());
+        if !batches.is_empty() {
+            state.idle = 0;
+        }
+        for batch in batches {
+            self.send(state, batch);
+        }
+    }
+
+    /// Puts a batch on the wire and leaves its answer to a task.
+    fn send(&self, state: &LineState, batch: Sending) {
+        let Some(Live { mut conn, number }) = state.live.clone() else { return };
+        let line = self.0.clone();
+        let sent = line.clock.mark();
+        let Sending { id, pipeline } = batch;
+        // Without the scheduler's budget, which could leave the first poll without effect: the order of
+        // first polls is the order of sending.
+        let mut answer =
+            Box::pin(tokio::task::unconstrained(async move { conn.send(&pipeline).await }));
+        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+        if let std::task::Poll::Ready(result) = answer.as_mut().poll(&mut context) {
+            line.finished(number, id, sent, result);
+            return;
+        }
+        let waiting = line.clone();
+        let task = tokio::spawn(async move {
+            let result = answer.await;
+            waiting.finished(number, id, sent, result);
+        });
+        line.queue.lock().attach(id, task.abort_handle());
+    }
+
+    fn tick(&self, myself: &ActorRef<LineMessage>, state: &mut LineState) {
+        let line = &self.0;
+        if state.live.is_none() {
+            line.queue.lock().forget_dropped();
+            if !state.due {
+                state.due = true;
+                line.tell(LineMessage::Pump);
+            }
+            return;
+        }
+        state.backoff.reset();
+        let now = line.clock.mark();
+        let (oldest, heartbeat) = {
+            let mut queue = line.queue.lock();
+            state.idle += 1;
+            let idle = state.idle > IDLE_TICKS;
+            (queue.oldest(), if idle { queue.heartbeat(now) } else { None })
+        };
+        if oldest.is_some_and(|sent| now.saturating_sub(sent) > line.silence()) {
+            self.drop_connection(myself, state, "the server fell silent");
+        } else if let Some(heartbeat) = heartbeat {
+            state.idle = 0;
+            self.send(state, heartbeat);
+        }
+    }
+
+    fn drop_connection(&self, myself: &ActorRef<LineMessage>, state: &mut LineState, reason: &str) {
+        let line = &self.0;
+        tracing::warn!(line = line.name, reason, "the connection to the store is given up");
+        *line.failure.lock() = reason.to_owned();
+        state.live = None;
+        line.live.send_replace(None);
+        {
+            let mut queue = line.queue.lock();
+            queue.disconnected();
+            queue.expect_pump();
+        }
+        state.due = true;
+        // A connection that breaks as soon as it is made would else be made without a pause.
+        let wait = state.backoff.next();
+        myself.send_after(wait, || LineMessage::Pump);
+    }
+}

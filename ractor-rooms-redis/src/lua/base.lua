@@ -1,0 +1,57 @@
+-- Every write of a script goes through `w`, so that an error tells whether something was written before.
+local BUDGET = math.huge
+local wrote = false
+local function w(...)
+  if BUDGET <= 0 then error('torn') end
+  BUDGET = BUDGET - 1
+  local reply = redis.call(...)
+  wrote = true
+  return reply
+end
+
+-- Lua prints large numbers with an exponent; the store must not.
+local function f0(x) return string.format('%.0f', x) end
+local function now()
+  local t = redis.call('TIME')
+  return tonumber(t[1]) * 1000 + math.floor(tonumber(t[2]) / 1000)
+end
+local function incarnation(activation) return string.match(activation, '^(.*)/%d+$') or activation end
+
+-- An entry's header: first seq, count, first number, producer epoch, payload bytes before it in this
+-- life, payload bytes, producer.
+local function head(entry)
+  local h = entry[2][2]
+  local seq, count, first, epoch, before, bytes, at =
+    string.match(h, '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+) ()')
+  return {
+    seq = tonumber(seq), count = tonumber(count), first = tonumber(first), epoch = tonumber(epoch),
+    before = tonumber(before), bytes = tonumber(bytes), producer = string.sub(h, at),
+  }
+end
+local function oldest(log) return redis.call('XRANGE', log, '-', '+', 'COUNT', 1)[1] end
+local function accepted(prod, producer)
+  local known = redis.call('HGET', prod, producer)
+  if not known then return nil, 0, 0 end
+  local at = string.find(known, ':', 1, true)
+  return known, tonumber(string.sub(known, 1, at - 1)), tonumber(string.sub(known, at + 1))
+end
+
+-- Reads what a script that was cut off left in the log, and counts again. Each write may be repeated.
+local function heal(m, meta, log, prod, age)
+  for _, entry in ipairs(redis.call('XRANGE', log, '(' .. m.last, '+')) do
+    local h = head(entry)
+    local last = h.first + h.count - 1
+    m.last = entry[1]
+    m.seq = f0(math.max(tonumber(m.seq), h.seq + h.count - 1))
+    m.total = f0(h.before + h.bytes)
+    local _, epoch, known = accepted(prod, h.producer)
+    if h.epoch >= epoch and last > known then
+      if string.sub(h.producer, 1, 2) ~= 'r:' then w('ZADD', age, m.seq, h.producer) end
+      w('HSET', prod, h.producer, f0(h.epoch) .. ':' .. f0(last))
+    end
+  end
+  local first = oldest(log)
+  m.base = first and f0(head(first).before) or m.total
+  m.entries = f0(redis.call('XLEN', log))
+  w('HSET', meta, 'last', m.last, 'seq', m.seq, 'total', m.total, 'base', m.base, 'entries', m.entries)
+end

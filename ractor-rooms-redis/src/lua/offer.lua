@@ -1,0 +1,51 @@
+-- Reserves a room that nobody runs. ARGV to deadline create floor
+-- Writes: what an earlier life left, unrest, record, owned.
+local NA = 13
+local function birth(r, floor)
+  local m = r.m
+  local epoch = math.max(floor, now(), 1)
+  if m.life then epoch = math.max(tonumber(m.epoch) + 1, epoch) end
+  w('DEL', r.prod, r.age, r.hist)
+  w('XTRIM', r.log, 'MAXLEN', '=', 0)
+  local last = m.last
+  for field, value in pairs(BLANK) do set(r, field, value) end
+  set(r, 'last', last)
+  set(r, 'epoch', f0(epoch))
+  set(r, 'life', f0(epoch))
+end
+local function free(r, to)
+  local m = r.m
+  if m.phase == 'R' then
+    if m.owner == '' then return true end
+    if r.fact_owner ~= m.owner then return nil end
+    return not r.owner_lives
+  elseif m.phase == 'O' then
+    if m.to == to or now() >= tonumber(m.deadline) then return true end
+    if r.fact_to ~= m.to then return nil end
+    return not r.to_lives
+  elseif m.phase == 'B' then
+    return now() >= tonumber(m.deadline)
+  end
+  return m.phase ~= 'C'
+end
+
+local function run(k, a)
+  local r = open(k, a)
+  local m, to = r.m, ARGV[a + 10]
+  if ARGV[a + 12] == '1' and (not m.life or m.phase == 'C') then birth(r, tonumber(ARGV[a + 13])) end
+  if not m.life then return { 'missing' } end
+  local may = free(r, to)
+  if may == nil then return again(r) end
+  if not may then return phase(r, 'refused', m.life) end
+  local before = m.owner
+  if before ~= '' then
+    set(r, 'owner', '')
+    set(r, 'settled', '')
+    add(r, 'crashes')
+  end
+  set_phase(r, 'O', to, ARGV[a + 11], '', '')
+  index_then_save(r)
+  if before ~= '' then unindex_owned(r, before) end
+  tell_host(r, to)
+  return { 'done', m.life }
+end

@@ -1,0 +1,11 @@
+//! Private servers and a proxy that breaks connections, for tests and examples. Unix only.
+
+mod cluster;
+mod error;
+mod proxy;
+mod server;
+
+pub use cluster::PrivateCluster;
+pub use error::ServerErr;
+pub use proxy::Proxy;
+pub use server::{PrivateServer, ServerOptions};

@@ -1,0 +1,265 @@
+//! A `redis-server` of one's own.
+
+use std::fmt::Write as _;
+use std::net::{Ipv4Addr, TcpListener};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use super::error::{ServerErr, io};
+
+/// How often another port is tried when somebody else took the one that was free.
+const PORTS: usize = 5;
+/// How often and how many times the server is asked whether it is up: 10 s in all.
+const POLL: Duration = Duration::from_millis(10);
+const POLLS: usize = 1_000;
+
+/// How a private server is set up.
+#[derive(Clone, Debug, Default)]
+pub struct ServerOptions {
+    lines: Vec<String>,
+    pub(super) cluster: bool,
+}
+
+impl ServerOptions {
+    /// Asks for a password.
+    #[must_use]
+    pub fn password(self, password: &str) -> Self {
+        self.line(format!("requirepass {}", quoted(password)))
+    }
+
+    /// Keeps what was written over a restart, written to the file at each command.
+    #[must_use]
+    pub fn append_only(self) -> Self {
+        self.line("appendonly yes").line("appendfsync always")
+    }
+
+    /// Adds a line to the configuration file, such as `maxmemory-policy allkeys-lru` or a `user` of the
+    /// ACL.
+    #[must_use]
+    pub fn line(mut self, line: impl Into<String>) -> Self {
+        self.lines.push(line.into());
+        self
+    }
+
+    pub(super) fn cluster(mut self) -> Self {
+        self.cluster = true;
+        self.line("cluster-enabled yes").line("cluster-node-timeout 2000")
+    }
+}
+
+/// A word of the configuration file.
+fn quoted(word: &str) -> String {
+    let mut quoted = String::from("\"");
+    for byte in word.bytes() {
+        // Writing to a string cannot fail.
+        let _ = write!(quoted, "\\x{byte:02x}");
+    }
+    quoted.push('"');
+    quoted
+}
+
+/// A `redis-server` on a free port of the loopback, with a folder of its own. It ends, and its folder
+/// goes, when this is dropped.
+#[derive(Debug)]
+pub struct PrivateServer {
+    child: Child,
+    directory: PathBuf,
+    port: u16,
+}
+
+impl PrivateServer {
+    /// Starts one that keeps nothing over a restart.
+    ///
+    /// # Errors
+    /// [`ServerErr`] when there is none to start, or it does not come up.
+    pub async fn start() -> Result<Self, ServerErr> {
+        Self::start_with(ServerOptions::default()).await
+    }
+
+    /// Starts one as told.
+    ///
+    /// # Errors
+    /// [`ServerErr`] when there is none to start, or it does not come up.
+    pub async fn start_with(options: ServerOptions) -> Result<Self, ServerErr> {
+        let mut failure = ServerErr::NotInstalled;
+        for _ in 0..PORTS {
+            let directory = new_directory()?;
+            let port = free_port()?;
+            write_config(&directory, port, &options)?;
+            let child = match launch(&directory) {
+                Ok(child) => child,
+                Err(error) => {
+                    // Nothing else is in the folder yet that could be worth keeping.
+                    let _ = std::fs::remove_dir_all(&directory);
+                    return Err(error);
+                }
+            };
+            let mut server = Self { child, directory, port };
+            match server.wait_until_up().await {
+                Ok(()) => return Ok(server),
+                Err(error) => failure = error,
+            }
+        }
+        Err(failure)
+    }
+
+    /// Where it is.
+    pub fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    /// The port it listens on.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Ends it as a crash does. [`PrivateServer::restart`] brings it back.
+    ///
+    /// # Errors
+    /// [`ServerErr::Io`] when that fails.
+    pub fn kill9(&mut self) -> Result<(), ServerErr> {
+        self.child.kill().map_err(io("kill redis-server"))?;
+        self.child.wait().map(drop).map_err(io("wait for redis-server to end"))
+    }
+
+    /// Starts it again on the same port and folder, after ending it when it runs.
+    ///
+    /// # Errors
+    /// [`ServerErr`] when it does not come up.
+    pub async fn restart(&mut self) -> Result<(), ServerErr> {
+        self.kill9()?;
+        self.child = launch(&self.directory)?;
+        self.wait_until_up().await
+    }
+
+    /// Stops it in its tracks, connections open, until [`PrivateServer::resume`].
+    ///
+    /// # Errors
+    /// [`ServerErr::Io`] when that fails.
+    pub fn pause(&self) -> Result<(), ServerErr> {
+        self.signal("STOP")
+    }
+
+    /// Lets it go on.
+    ///
+    /// # Errors
+    /// [`ServerErr::Io`] when that fails.
+    pub fn resume(&self) -> Result<(), ServerErr> {
+        self.signal("CONT")
+    }
+
+    fn signal(&self, signal: &str) -> Result<(), ServerErr> {
+        // By a shell, which has `kill` built in: sending a signal needs unsafe code otherwise.
+        let status = Command::new("sh")
+            .args(["-c", "kill -s \"$0\" \"$1\"", signal, &self.child.id().to_string()])
+            .stdin(Stdio::null())
+            .status()
+            .map_err(io("run sh"))?;
+        if status.success() {
+            Ok(())
+        } else {
+            Err(io("send a signal to redis-server")(std::io::Error::other(status.to_string())))
+        }
+    }
+
+    async fn wait_until_up(&mut self) -> Result<(), ServerErr> {
+        for _ in 0..POLLS {
+            // Asked after the greeting too: somebody else may have the port.
+            let answers = greeted(self.port).await;
+            if self.child.try_wait().map_err(io("look after redis-server"))?.is_some() {
+                break;
+            }
+            if answers {
+                return Ok(());
+            }
+            tokio::time::sleep(POLL).await;
+        }
+        Err(ServerErr::DidNotStart { log: self.log_end() })
+    }
+
+    fn log_end(&self) -> String {
+        let log = std::fs::read(self.directory.join("log")).unwrap_or_default();
+        String::from_utf8_lossy(&log[log.len().saturating_sub(500)..]).into_owned()
+    }
+}
+
+impl Drop for PrivateServer {
+    fn drop(&mut self) {
+        // Whatever fails here has ended or gone already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = std::fs::remove_dir_all(&self.directory);
+    }
+}
+
+fn new_directory() -> Result<PathBuf, ServerErr> {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    loop {
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("ractor-rooms-redis-{}-{number}", std::process::id());
+        let directory = std::env::temp_dir().join(name);
+        match std::fs::DirBuilder::new().mode(0o700).create(&directory) {
+            Ok(()) => return Ok(directory),
+            // Left by a process with the same id that was killed.
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(io("make a folder for redis-server")(error)),
+        }
+    }
+}
+
+pub(super) fn free_port() -> Result<u16, ServerErr> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(io("find a free port"))?;
+    Ok(listener.local_addr().map_err(io("find a free port"))?.port())
+}
+
+fn write_config(
+    directory: &std::path::Path,
+    port: u16,
+    options: &ServerOptions,
+) -> Result<(), ServerErr> {
+    let mut text = format!(
+        "port {port}\nbind 127.0.0.1\ndir {}\nlogfile {}\nsave \"\"\nenable-debug-command local\n",
+        quoted(&directory.to_string_lossy()),
+        quoted(&directory.join("log").to_string_lossy()),
+    );
+    if options.cluster {
+        let _ = writeln!(text, "cluster-port {}", free_port()?);
+    }
+    for line in &options.lines {
+        let _ = writeln!(text, "{line}");
+    }
+    std::fs::write(directory.join("redis.conf"), text).map_err(io("write redis.conf"))
+}
+
+fn launch(directory: &std::path::Path) -> Result<Child, ServerErr> {
+    let started = Command::new("redis-server")
+        .arg(directory.join("redis.conf"))
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn();
+    started.map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => ServerErr::NotInstalled,
+        _ => io("start redis-server")(error),
+    })
+}
+
+/// Whether a server answers and has loaded its data.
+async fn greeted(port: u16) -> bool {
+    let greeting = async {
+        let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await?;
+        stream.write_all(b"PING\r\n").await?;
+        let mut answer = [0; 16];
+        let read = stream.read(&mut answer).await?;
+        std::io::Result::Ok(
+            answer[..read].starts_with(b"+PONG") || answer[..read].starts_with(b"-NOAUTH"),
+        )
+    };
+    matches!(tokio::time::timeout(Duration::from_secs(1), greeting).await, Ok(Ok(true)))
+}

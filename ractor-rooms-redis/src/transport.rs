@@ -1,0 +1,228 @@
+//! Rooms in Redis.
+
+mod answer;
+#[cfg(test)]
+mod bench;
+#[cfg(test)]
+mod conformance_test;
+#[cfg(test)]
+mod differential_test;
+mod facts;
+mod index;
+mod push;
+mod room;
+mod session;
+mod snapshot;
+#[cfg(test)]
+mod torn_test;
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::FutureExt;
+use futures::stream::BoxStream;
+use ractor_rooms::id::{Epoch, HostId, Incarnation, RoomId};
+use ractor_rooms::protocol::record::{Answer, RecordLimits, Request, SnapshotKey};
+use ractor_rooms::protocol::session::{OpenAnswer, SessionInfo, SessionSpec};
+use ractor_rooms::protocol::store::{Owned, Unrest};
+use ractor_rooms::transport::{Letter, Push, Transport, TransportErr, TransportFuture};
+
+use crate::config::RedisConfig;
+use crate::error::ConnectErr;
+use crate::keys::Layout;
+use crate::link::{Call, Link};
+use crate::reply::Reply;
+use crate::script::{Script, Scripts};
+use facts::Known;
+
+/// A store of rooms in Redis or Valkey, for hosts in many processes. Cheap to clone; clones share the
+/// connections.
+#[derive(Clone, Debug)]
+pub struct RedisTransport(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    link: Link,
+    layout: Layout,
+    scripts: Scripts,
+    limits: RecordLimits,
+    known: Known,
+    /// How many snapshots were put up in pieces.
+    uploads: AtomicU64,
+}
+
+impl RedisTransport {
+    /// Connects to one server by its URL, with the default options; see [`RedisConfig`] for others.
+    ///
+    /// # Errors
+    /// [`ConnectErr`] names what is wrong and what to change.
+    pub async fn connect(url: impl Into<String>) -> Result<Self, ConnectErr> {
+        RedisConfig::new(url).connect().await
+    }
+
+    fn over(link: Link, config: &RedisConfig) -> Self {
+        let layout = Layout::new(&config.namespace, config.shards, link.is_cluster());
+        Self(Arc::new(Inner {
+            link,
+            layout,
+            scripts: Scripts::new(),
+            limits: config.limits,
+            known: Known::new(config.session_facts_age),
+            uploads: AtomicU64::new(0),
+        }))
+    }
+}
+
+impl RedisConfig {
+    /// Connects and checks the server: version, rights, eviction policy and what the namespace holds.
+    /// Takes at most 3 s.
+    ///
+    /// # Errors
+    /// [`ConnectErr`] names what is wrong and what to change.
+    pub async fn connect(self) -> Result<RedisTransport, ConnectErr> {
+        let config = self.clone();
+        Ok(RedisTransport::over(self.open().await?, &config))
+    }
+}
+
+impl Inner {
+    /// One item of a script, and what it answered.
+    async fn run(
+        &self,
+        script: &Script,
+        keys: Vec<Bytes>,
+        args: Vec<Bytes>,
+    ) -> Result<(String, Reply), TransportErr> {
+        let name = script.name;
+        let call = Call { script: script.clone(), keys, args, merge: true };
+        let damaged = |damaged: crate::reply::Damaged| damaged.unanswered(name);
+        let mut reply = Reply::of_one(self.link.call(call).await?).map_err(damaged)?;
+        let code = reply.text().map_err(damaged)?;
+        match code.as_str() {
+            "refused" => {
+                let reason = explain(&reply.text().unwrap_or_default());
+                Err(TransportErr::Unavailable { reason })
+            }
+            "broken" => {
+                let error = explain(&reply.text().unwrap_or_default());
+                tracing::warn!(script = name, error, "a script was cut off");
+                Err(TransportErr::Unanswered { waited: Duration::ZERO })
+            }
+            _ => Ok((code, reply)),
+        }
+    }
+}
+
+/// What to do about an error that a script met before it wrote anything.
+fn explain(error: &str) -> String {
+    let error = error.lines().next().unwrap_or_default();
+    let remedy = match error.split_whitespace().next().unwrap_or_default() {
+        "WRONGTYPE" => {
+            "a key of the room holds another type than the layout says: delete or rename that key"
+        }
+        "OOM" => "the store is out of memory: give it more, or unload rooms",
+        "READONLY" => "the server is a replica: connect to the master",
+        "MISCONF" => "the store cannot save to its disk: see the server's log",
+        "NOPERM" => "the user's rights do not allow it: see the layout's documentation",
+        _ => "the script failed",
+    };
+    format!("{remedy} ({error})")
+}
+
+/// A number that a script would not count exactly.
+fn inexact(what: &str, found: u64) -> TransportErr {
+    let reason = format!("the {what} is {found}; expected at most {}", crate::text::EXACT);
+    TransportErr::Unavailable { reason }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX).min(crate::text::EXACT)
+}
+
+impl Transport for RedisTransport {
+    fn execute(
+        &self,
+        room: &RoomId,
+        request: Request,
+        floor: Epoch,
+    ) -> TransportFuture<'_, Answer> {
+        let room = room.clone();
+        async move { self.0.execute(&room, request, floor).await }.boxed()
+    }
+
+    fn put_snapshot(
+        &self,
+        room: &RoomId,
+        key: SnapshotKey,
+        bytes: Bytes,
+    ) -> TransportFuture<'_, ()> {
+        let room = room.clone();
+        async move { self.0.put_snapshot(&room, &key, bytes).await }.boxed()
+    }
+
+    fn get_snapshot(&self, room: &RoomId, key: &SnapshotKey) -> TransportFuture<'_, Option<Bytes>> {
+        let (room, key) = (room.clone(), key.clone());
+        async move { self.0.get_snapshot(&room, &key).await }.boxed()
+    }
+
+    fn open_session(
+        &self,
+        host: &HostId,
+        ttl: Duration,
+        spec: SessionSpec,
+    ) -> TransportFuture<'_, OpenAnswer> {
+        let host = host.clone();
+        async move { self.0.open_session(&host, ttl, &spec).await }.boxed()
+    }
+
+    fn renew_session(
+        &self,
+        by: &Incarnation,
+        ttl: Duration,
+        spec: SessionSpec,
+    ) -> TransportFuture<'_, bool> {
+        let by = by.clone();
+        async move { self.0.renew_session(&by, ttl, &spec).await }.boxed()
+    }
+
+    fn close_session(&self, by: &Incarnation) -> TransportFuture<'_, ()> {
+        let by = by.clone();
+        async move { self.0.close_session(&by).await }.boxed()
+    }
+
+    fn sessions(&self) -> TransportFuture<'_, Vec<SessionInfo>> {
+        async move { self.0.sessions().await }.boxed()
+    }
+
+    fn owned(&self, by: &Incarnation) -> TransportFuture<'_, Vec<Owned>> {
+        let by = by.clone();
+        async move { self.0.owned(&by).await }.boxed()
+    }
+
+    fn unrest(&self, after: Option<&RoomId>, limit: usize) -> TransportFuture<'_, Vec<Unrest>> {
+        let after = after.cloned();
+        async move { self.0.unrest(after, limit).await }.boxed()
+    }
+
+    fn post(&self, to: &Incarnation, letter: Bytes) -> TransportFuture<'_, bool> {
+        let to = to.clone();
+        async move { self.0.post(&to, letter).await }.boxed()
+    }
+
+    fn read_inbox(&self, by: &Incarnation, after: u64) -> TransportFuture<'_, Vec<Letter>> {
+        let by = by.clone();
+        async move { self.0.read_inbox(&by, after).await }.boxed()
+    }
+
+    fn subscribe(&self, by: &Incarnation) -> TransportFuture<'_, BoxStream<'static, Push>> {
+        let by = by.clone();
+        async move { self.0.subscribe(&by).await }.boxed()
+    }
+
+    fn watch(&self, by: &Incarnation, room: &RoomId, on: bool) -> TransportFuture<'_, ()> {
+        let (by, room) = (by.clone(), room.clone());
+        async move { self.0.watch(&by, &room, on).await }.boxed()
+    }
+}

@@ -1,0 +1,41 @@
+use std::sync::Arc;
+
+use futures::stream::{self, StreamExt};
+use ractor_rooms::testing::differential::{self, Tally};
+
+use super::bench::Store;
+use crate::testing::PrivateServer;
+
+fn from_env(name: &str, default: u64) -> u64 {
+    std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(default)
+}
+
+/// `ROOMS_SEEDS` sequences from seed `ROOMS_SEED` on, of `ROOMS_STEPS` operations each.
+#[tokio::test]
+async fn scripts_answer_as_the_record_does() {
+    let (first, seeds) = (from_env("ROOMS_SEED", 0), from_env("ROOMS_SEEDS", 40));
+    let steps = usize::try_from(from_env("ROOMS_STEPS", 300)).unwrap();
+    let server = Arc::new(PrivateServer::start().await.unwrap());
+    let runs = stream::iter(first..first + seeds).map(|seed| {
+        let store = Store::at(server.clone(), format!("seed{seed}"));
+        async move { differential::compare(&store, seed, steps).await }
+    });
+    let mut tally = Tally::default();
+    let mut runs = runs.buffer_unordered(16);
+    while let Some(run) = runs.next().await {
+        match run {
+            Ok(one) => tally.add(one),
+            Err(difference) => panic!("{difference}"),
+        }
+    }
+    println!("{tally:#?}");
+    for answer in [
+        "Append(Accepted",
+        "Append(Fenced",
+        "Append(Full",
+        "Acquire(Acquired(Acquired",
+        "Close(Done",
+    ] {
+        assert!(tally.answers.contains_key(answer), "{answer} never came: {tally:?}");
+    }
+}

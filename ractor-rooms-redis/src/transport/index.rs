@@ -1,0 +1,250 @@
+//! The indexes: which rooms an incarnation owns, and which need somebody to look at them.
+//!
+//! An index may name a room too many, so each room is looked up before it is named, and taken out of
+//! the index that should not have it.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
+use bytes::Bytes;
+use futures::stream::{self, StreamExt, TryStreamExt};
+use ractor_rooms::id::{Incarnation, RoomId};
+use ractor_rooms::protocol::record::{Phase, RecordView};
+use ractor_rooms::protocol::store::{Owned, Unrest};
+use ractor_rooms::transport::TransportErr;
+
+use super::Inner;
+use crate::reply::{self, Damaged};
+use crate::text;
+
+/// Questions that are asked at once.
+const AT_ONCE: usize = 64;
+/// Members of an index that are read in one answer.
+const PAGE: usize = 512;
+
+/// Members of one index, and whether it has more.
+struct Found {
+    rooms: Vec<RoomId>,
+    more: bool,
+}
+
+impl Inner {
+    pub(super) async fn owned(&self, by: &Incarnation) -> Result<Vec<Owned>, TransportErr> {
+        let name = text::incarnation(by);
+        let shards = stream::iter(0..self.layout.shards());
+        let found: Vec<Vec<RoomId>> = shards
+            .map(|shard| self.owned_in(shard, &name))
+            .buffer_unordered(AT_ONCE)
+            .try_collect()
+            .await?;
+        let rooms = stream::iter(found.into_iter().flatten());
+        let owned: Vec<Option<Owned>> = rooms
+            .map(|room| self.owned_room(room, by, &name))
+            .buffer_unordered(AT_ONCE)
+            .try_collect()
+            .await?;
+        Ok(owned.into_iter().flatten().collect())
+    }
+
+    async fn owned_in(&self, shard: u16, by: &str) -> Result<Vec<RoomId>, TransportErr> {
+        let mut all: Vec<RoomId> = Vec::new();
+        loop {
+            let found = self.owned_page(shard, by, all.last(), PAGE).await?;
+            all.extend(found.rooms);
+            if !found.more {
+                return Ok(all);
+            }
+        }
+    }
+
+    async fn owned_room(
+        &self,
+        room: RoomId,
+        by: &Incarnation,
+        name: &str,
+    ) -> Result<Option<Owned>, TransportErr> {
+        let view = self.view(&room).await?;
+        let owned = view.and_then(|view| {
+            let activation = view.seen.owner.filter(|owner| owner.by == *by)?;
+            let (epoch, head, last) = (view.seen.epoch, view.seq, view.last);
+            Some(Owned { room: room.clone(), activation, epoch, head, last })
+        });
+        if owned.is_none() {
+            self.reindex(&room, name).await?;
+        }
+        Ok(owned)
+    }
+
+    /// A page of what the index of a shard says that an incarnation owns.
+    async fn owned_page(
+        &self,
+        shard: u16,
+        by: &str,
+        after: Option<&RoomId>,
+        limit: usize,
+    ) -> Result<Found, TransportErr> {
+        let mut prefix = by.as_bytes().to_vec();
+        prefix.push(0);
+        let mut end = by.as_bytes().to_vec();
+        end.push(1);
+        let key = self.layout.of_shard(shard, "owned");
+        self.members(&key, &prefix, after, Some(&end), limit).await
+    }
+
+    /// Members that begin with `prefix`, above a room.
+    async fn members(
+        &self,
+        key: &Bytes,
+        prefix: &[u8],
+        after: Option<&RoomId>,
+        end: Option<&[u8]>,
+        limit: usize,
+    ) -> Result<Found, TransportErr> {
+        let mut from = vec![if after.is_some() { b'(' } else { b'[' }];
+        from.extend_from_slice(prefix);
+        from.extend(after.map(text::member).unwrap_or_default());
+        let to = end.map_or_else(|| b"+".to_vec(), |end| [b"(", end].concat());
+        let mut pipeline = redis::pipe();
+        let command = pipeline.cmd("ZRANGEBYLEX").arg(&key[..]).arg(&from).arg(&to);
+        command.arg("LIMIT").arg(0).arg(limit);
+        let values = self.link.read(pipeline).await?;
+        let members = values.into_iter().next().and_then(reply::list);
+        let members = members.ok_or_else(|| Damaged.unanswered("index"))?;
+        let more = members.len() >= limit;
+        // What is no room was put there by hand.
+        let rooms = members
+            .iter()
+            .filter_map(|member| text::parse_member(member.get(prefix.len()..)?))
+            .collect();
+        Ok(Found { rooms, more })
+    }
+
+    /// The incarnations that an index names and that have no session.
+    async fn dead_owners(&self, shard: u16) -> Result<Vec<String>, TransportErr> {
+        let keys = vec![self.layout.of_shard(shard, "owned")];
+        let (_, mut reply) = self.run(&self.scripts.owners, keys, Vec::new()).await?;
+        let mut dead = Vec::new();
+        while !reply.is_empty() {
+            let name = reply.text().map_err(|error| error.unanswered("owners"))?;
+            let Some(by) = text::parse_incarnation(&name) else {
+                continue; // put there by hand
+            };
+            if !self.about_alive(&by).await? {
+                dead.push(name);
+            }
+        }
+        Ok(dead)
+    }
+
+    pub(super) async fn unrest(
+        &self,
+        after: Option<RoomId>,
+        limit: usize,
+    ) -> Result<Vec<Unrest>, TransportErr> {
+        let limit = limit.min(1 << 16);
+        if limit == 0 {
+            return Ok(Vec::new());
+        }
+        let dead: Vec<(u16, String)> = stream::iter(0..self.layout.shards())
+            .map(|shard| async move {
+                let dead = self.dead_owners(shard).await?;
+                Ok::<_, TransportErr>(dead.into_iter().map(move |by| (shard, by)))
+            })
+            .buffer_unordered(AT_ONCE)
+            .try_collect::<Vec<_>>()
+            .await?
+            .into_iter()
+            .flatten()
+            .collect();
+        let mut unrest = Vec::new();
+        let mut after = after;
+        loop {
+            let (candidates, horizon) = self.candidates(&dead, after.as_ref(), limit).await?;
+            let mut looked = stream::iter(candidates)
+                .map(|(room, by)| self.restless(room, by))
+                .buffered(AT_ONCE);
+            while let Some(room) = looked.try_next().await? {
+                unrest.extend(room);
+                if unrest.len() == limit {
+                    return Ok(unrest);
+                }
+            }
+            match horizon {
+                Some(horizon) => after = Some(horizon),
+                None => return Ok(unrest),
+            }
+        }
+    }
+
+    /// Rooms above `after` by name, each with the dead owner whose index named it, up to where every
+    /// index was read; that is the second part, or none at the end.
+    async fn candidates(
+        &self,
+        dead: &[(u16, String)],
+        after: Option<&RoomId>,
+        limit: usize,
+    ) -> Result<(BTreeMap<RoomId, String>, Option<RoomId>), TransportErr> {
+        let page = limit.min(PAGE);
+        let restless = stream::iter(0..self.layout.shards()).map(|shard| async move {
+            let key = self.layout.of_shard(shard, "unrest");
+            Ok((self.members(&key, b"", after, None, page).await?, String::new()))
+        });
+        let restless: Vec<(Found, String)> =
+            restless.buffer_unordered(AT_ONCE).try_collect().await?;
+        let orphans = stream::iter(dead.iter().cloned()).map(|(shard, by)| async move {
+            Ok((self.owned_page(shard, &by, after, page).await?, by))
+        });
+        let orphans: Vec<(Found, String)> = orphans.buffer_unordered(AT_ONCE).try_collect().await?;
+        let mut all = BTreeMap::new();
+        let mut horizon: Option<RoomId> = None;
+        for (found, by) in restless.into_iter().chain(orphans) {
+            if found.more
+                && let Some(last) = found.rooms.last()
+                && horizon.as_ref().is_none_or(|horizon| last < horizon)
+            {
+                horizon = Some(last.clone());
+            }
+            all.extend(found.rooms.into_iter().map(|room| (room, by.clone())));
+        }
+        if let Some(horizon) = &horizon {
+            let beyond = (Bound::Excluded(horizon.clone()), Bound::Unbounded);
+            let beyond: Vec<_> = all.range(beyond).map(|(room, _)| room.clone()).collect();
+            for room in beyond {
+                all.remove(&room);
+            }
+        }
+        Ok((all, horizon))
+    }
+
+    async fn restless(&self, room: RoomId, by: String) -> Result<Option<Unrest>, TransportErr> {
+        let view = self.view(&room).await?;
+        let orphan = match view.as_ref().and_then(|view| view.seen.owner.as_ref()) {
+            Some(owner) => !self.about_alive(&owner.by).await?,
+            None => false,
+        };
+        match view.filter(|view| orphan || is_restless(view)) {
+            Some(view) => Ok(Some(Unrest {
+                room,
+                phase: view.phase,
+                backlog: view.backlog || orphan,
+                next_timer: view.snapshot.and_then(|snapshot| snapshot.next_timer),
+                declined: view.declined,
+            })),
+            None => {
+                self.reindex(&room, &by).await?;
+                Ok(None)
+            }
+        }
+    }
+}
+
+fn is_restless(view: &RecordView) -> bool {
+    view.seen.owner.is_none()
+        && match &view.phase {
+            Phase::Running | Phase::Closed { .. } => false,
+            Phase::Offered { .. } => true,
+            Phase::Parked { .. } => {
+                view.backlog || view.snapshot.as_ref().is_some_and(|s| s.next_timer.is_some())
+            }
+        }
+}

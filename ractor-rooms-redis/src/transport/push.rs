@@ -1,0 +1,48 @@
+//! One stream of pushes for an incarnation.
+
+use bytes::Bytes;
+use futures::stream::{BoxStream, StreamExt};
+use ractor_rooms::id::Incarnation;
+use ractor_rooms::transport::{Push, TransportErr};
+
+use super::Inner;
+use crate::text;
+use crate::wire::{self, Heard};
+
+impl Inner {
+    /// Listens first and numbers the stream then: whoever gets a higher number hears of this one, or
+    /// this one of it.
+    pub(super) async fn subscribe(
+        &self,
+        by: &Incarnation,
+    ) -> Result<BoxStream<'static, Push>, TransportErr> {
+        let subscription = self.link.subscribe(self.layout.channels(by)).await?;
+        let host = text::host(&by.host);
+        let mut channel = self.layout.host_channel(&by.host).to_vec();
+        channel.extend_from_slice(by.number.to_string().as_bytes());
+        let args = vec![Bytes::from(self.layout.publish()), channel.into()];
+        let keys = vec![self.layout.stream(&host)];
+        let (_, mut reply) = self.run(&self.scripts.stream, keys, args).await?;
+        let own = reply.number().map_err(|error| error.unanswered("stream"))?;
+        let heard = subscription.map(|(_, payload)| wire::hear(payload));
+        let live = heard.take_while(move |heard| {
+            let over = match heard {
+                Some(Heard::Ended) => true,
+                Some(Heard::Stream(number)) => *number > own,
+                Some(Heard::Push(_)) | None => false,
+            };
+            std::future::ready(!over)
+        });
+        let pushes = live.filter_map(|heard| {
+            std::future::ready(match heard {
+                Some(Heard::Push(push)) => Some(push),
+                Some(Heard::Ended | Heard::Stream(_)) => None,
+                None => {
+                    tracing::warn!("a push that cannot be read was dropped");
+                    None
+                }
+            })
+        });
+        Ok(pushes.boxed())
+    }
+}

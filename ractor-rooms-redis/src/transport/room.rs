@@ -1,0 +1,349 @@
+//! The operations on a record.
+
+use bytes::Bytes;
+use ractor_rooms::id::{Epoch, Life, Number, OutSeq, Position, Producer, RoomId};
+use ractor_rooms::protocol::record::{
+    Answer, AppendAnswer, DeclineReason, Lease, Request, SnapshotKey, SnapshotRef, Standing,
+};
+use ractor_rooms::transport::TransportErr;
+
+use super::answer::{self, Stand};
+use super::facts::Facts;
+use super::{Inner, inexact};
+use crate::reply::{Damaged, Reply};
+use crate::script::Script;
+use crate::text::EXACT;
+use crate::{text, wire};
+
+/// How often a script may find that the record has changed since its facts were read.
+const ROUNDS: usize = 16;
+
+fn arg(value: impl ToString) -> Bytes {
+    value.to_string().into()
+}
+
+fn flag(on: bool) -> Bytes {
+    Bytes::from_static(if on { b"1" } else { b"" })
+}
+
+fn exact(what: &str, found: u64) -> Result<u64, TransportErr> {
+    if found < EXACT { Ok(found) } else { Err(inexact(what, found)) }
+}
+
+fn position(of: Position) -> Result<Bytes, TransportErr> {
+    exact("position", of.ms.max(of.n))?;
+    Ok(arg(of))
+}
+
+fn lease(of: &Lease) -> [Bytes; 2] {
+    [arg(of.epoch), text::activation(&of.owner).into()]
+}
+
+/// `number cursor text pointer`
+fn snapshot(of: &SnapshotRef) -> Result<[Bytes; 4], TransportErr> {
+    exact("snapshot's number", of.number.0)?;
+    let cursor = position(of.cursor)?;
+    Ok([arg(of.number), cursor, text::snapshot(of).into(), text::pointer(&of.key).into()])
+}
+
+/// One operation beyond append.
+struct Ask<'a> {
+    script: &'a Script,
+    args: Vec<Bytes>,
+    /// The snapshot that is to be named.
+    new: Option<SnapshotKey>,
+    facts: Facts,
+}
+
+impl<'a> Ask<'a> {
+    fn new(script: &'a Script, args: impl IntoIterator<Item = Bytes>) -> Self {
+        let args = args.into_iter().collect();
+        Self { script, args, new: None, facts: Facts::default() }
+    }
+}
+
+impl Inner {
+    pub(super) async fn execute(
+        &self,
+        room: &RoomId,
+        request: Request,
+        floor: Epoch,
+    ) -> Result<Answer, TransportErr> {
+        use Request as R;
+        let s = &self.scripts;
+        match request {
+            R::Append { life, producer, epoch, first, batch } => {
+                self.append(room, life, &producer, epoch, first, &batch).await.map(Answer::Append)
+            }
+            R::Acquire { activation, seen } => {
+                let owner = seen.owner.as_ref().map(text::activation).unwrap_or_default();
+                let pointer = self.known.pointer(room).unwrap_or_default();
+                let (lives, facts) = futures::try_join!(
+                    self.is_alive(&activation.by),
+                    self.facts(owner.clone(), String::new(), pointer)
+                )?;
+                let args = [
+                    text::activation(&activation).into(),
+                    text::host(&activation.by.host).into(),
+                    flag(lives),
+                    arg(seen.epoch),
+                    owner.into(),
+                    arg(exact("floor", floor.0)?),
+                ];
+                let ask = Ask { facts, ..Ask::new(&s.acquire, args) };
+                let read = |code: &str, reply: &mut Reply| answer::acquire(code, reply, activation);
+                self.ask(room, ask, read).await.map(Answer::Acquire)
+            }
+            R::Settle { lease: of } => self.owner(room, Ask::new(&s.settle, lease(&of))).await,
+            R::Checkpoint { lease: of, snapshot: new } => {
+                let args = lease(&of).into_iter().chain(snapshot(&new)?);
+                let ask = Ask { new: Some(new.key), ..Ask::new(&s.checkpoint, args) };
+                self.owner(room, ask).await
+            }
+            R::Ack { lease: of, received } => {
+                let args = lease(&of).into_iter().chain([position(received)?]);
+                self.owner(room, Ask::new(&s.ack, args)).await
+            }
+            R::Park { lease: of, snapshot: new, offer, why, failed } => {
+                let mut args: Vec<Bytes> = lease(&of).into();
+                match &new {
+                    Some(new) => args.extend(snapshot(new)?),
+                    None => args.extend([const { Bytes::new() }; 4]),
+                }
+                match offer {
+                    Some((to, until)) => args.extend([text::host(&to).into(), arg(until)]),
+                    None => args.extend([const { Bytes::new() }; 2]),
+                }
+                let (phase, deadline, why) = text::park(&why);
+                args.extend([phase.into(), deadline.into(), why.into()]);
+                let failed_why = failed.as_ref().map(text::decline).unwrap_or_default();
+                args.push(failed_why.into());
+                args.extend(self.decline_args(failed.as_ref()));
+                args.push(text::host(&of.owner.by.host).into());
+                let ask = Ask { new: new.map(|new| new.key), ..Ask::new(&s.park, args) };
+                self.owner(room, ask).await
+            }
+            R::Offer { to, until, create } => {
+                let floor = arg(exact("floor", floor.0)?);
+                let args = [text::host(&to).into(), arg(until), flag(create), floor];
+                self.ask(room, Ask::new(&s.offer, args), answer::offer).await.map(Answer::Offer)
+            }
+            R::Decline { by, why } => {
+                let args = [text::host(&by).into(), text::decline(&why).into()];
+                let args = args.into_iter().chain(self.decline_args(Some(&why)));
+                self.ask(room, Ask::new(&s.decline, args), answer::offer).await.map(Answer::Offer)
+            }
+            R::ReadLog { lease: of, after, max_bytes } => {
+                let max = u64::try_from(max_bytes).unwrap_or(EXACT).min(EXACT);
+                let args = lease(&of).into_iter().chain([position(after)?, arg(max)]);
+                self.ask(room, Ask::new(&s.page, args), answer::page).await.map(Answer::Page)
+            }
+            R::Emit { lease: of, first, events } => {
+                exact("event's number", first.0.saturating_add(events.len() as u64))?;
+                let blob = wire::batch(&events).ok_or_else(|| inexact("event", u64::MAX))?;
+                let args = [arg(first), arg(events.len()), blob, arg(self.limits.history)];
+                self.owner(room, Ask::new(&s.emit, lease(&of).into_iter().chain(args))).await
+            }
+            R::Close { lease: of, cursor, reason, forced } => {
+                let max = arg(self.limits.dead_letters);
+                let args = [position(cursor)?, reason.into(), flag(forced), max];
+                let ask = Ask::new(&s.close, lease(&of).into_iter().chain(args));
+                self.ask(room, ask, answer::close).await.map(Answer::Close)
+            }
+            R::CountFailure { lease: of, producer, number, attempt } => {
+                let mut id = format!("{number} ").into_bytes();
+                id.extend(text::producer(&producer));
+                let args = lease(&of).into_iter().chain([id.into(), arg(attempt)]);
+                self.owner(room, Ask::new(&s.count, args)).await
+            }
+            R::GiveUp { lease: of, letter } => {
+                let (id, rest) = wire::letter(&letter);
+                let max = arg(self.limits.dead_letters);
+                let args = lease(&of).into_iter().chain([id, rest, max]);
+                self.owner(room, Ask::new(&s.give_up, args)).await
+            }
+            R::Read => {
+                let view = self.view(room).await?;
+                let Some(mut view) = view else {
+                    return Ok(Answer::View(None));
+                };
+                if let Some(owner) = &view.seen.owner {
+                    view.owner_alive = self.about_alive(&owner.by).await?;
+                }
+                Ok(Answer::View(Some(Box::new(view))))
+            }
+            R::ReadHistory { after } => {
+                let ask = Ask::new(&s.history, [arg(after.0.min(EXACT))]);
+                self.ask(room, ask, |code, reply| history(code, reply, after)).await
+            }
+            R::ReadDeadLetters => {
+                let read = |code: &str, reply: &mut Reply| {
+                    let mut letters = Vec::new();
+                    while code == "letters" && !reply.is_empty() {
+                        letters.push(wire::parse_letter(reply.bytes()?).ok_or(Damaged)?);
+                    }
+                    Ok(letters)
+                };
+                self.ask(room, Ask::new(&s.letters, []), read).await.map(Answer::DeadLetters)
+            }
+        }
+    }
+
+    /// `is-failure failed-adoptions blocked-ms`
+    fn decline_args(&self, why: Option<&DeclineReason>) -> [Bytes; 3] {
+        let is_failure = why.is_some_and(DeclineReason::is_failure);
+        let (adoptions, blocked) = (self.limits.failed_adoptions, self.limits.blocked_ms);
+        [flag(is_failure), arg(adoptions), arg(blocked.min(EXACT / 2))]
+    }
+
+    /// The record as anybody may see it, but for whether its owner is alive.
+    pub(super) async fn view(
+        &self,
+        room: &RoomId,
+    ) -> Result<Option<ractor_rooms::protocol::record::RecordView>, TransportErr> {
+        self.ask(room, Ask::new(&self.scripts.read, []), answer::view).await
+    }
+
+    /// Takes a room out of an index that should not name it: `unrest`, or the one of an incarnation.
+    pub(super) async fn reindex(&self, room: &RoomId, by: &str) -> Result<(), TransportErr> {
+        let ask = Ask::new(&self.scripts.reindex, [by.to_owned().into()]);
+        self.ask(room, ask, answer::owner).await.map(drop)
+    }
+
+    pub(super) async fn watch(
+        &self,
+        by: &ractor_rooms::id::Incarnation,
+        room: &RoomId,
+        on: bool,
+    ) -> Result<(), TransportErr> {
+        let args = [text::incarnation(by).into(), flag(on)];
+        self.ask(room, Ask::new(&self.scripts.watch, args), answer::owner).await.map(drop)
+    }
+
+    async fn owner(&self, room: &RoomId, ask: Ask<'_>) -> Result<Answer, TransportErr> {
+        self.ask(room, ask, answer::owner).await.map(Answer::Owner)
+    }
+
+    /// Asks until the script has the facts that it needs.
+    async fn ask<T>(
+        &self,
+        room: &RoomId,
+        ask: Ask<'_>,
+        read: impl FnOnce(&str, &mut Reply) -> Result<T, Damaged>,
+    ) -> Result<T, TransportErr> {
+        let Ask { script, args, new, mut facts } = ask;
+        if facts.pointer.is_none() {
+            facts.pointer = self.known.pointer(room);
+        }
+        let head = [
+            text::room(room).into(),
+            text::member(room).into(),
+            self.layout.publish().into(),
+            self.layout.room_channels(room),
+        ];
+        for _ in 0..ROUNDS {
+            let old = facts.pointer.as_deref().and_then(text::parse_pointer);
+            let keys = self.layout.room_keys(room, new.as_ref(), old.as_ref());
+            let args: Vec<_> =
+                head.iter().cloned().chain(facts.args()).chain(args.iter().cloned()).collect();
+            let (code, mut reply) = self.run(script, keys, args).await?;
+            if code != "again" {
+                if let Some(key) = new.filter(|_| code == "done") {
+                    self.known.point(room, text::pointer(&key));
+                }
+                return read(&code, &mut reply).map_err(|error| error.unanswered(script.name));
+            }
+            let mut part = || reply.text().map_err(|error| error.unanswered(script.name));
+            let (owner, to, pointer) = (part()?, part()?, part()?);
+            self.known.point(room, pointer.clone());
+            facts = self.facts(owner, to, pointer).await?;
+        }
+        let reason = format!("the record of {room} changed {ROUNDS} times while it was looked at");
+        Err(TransportErr::Unavailable { reason })
+    }
+
+    async fn append(
+        &self,
+        room: &RoomId,
+        life: Option<Life>,
+        producer: &Producer,
+        epoch: u64,
+        first: Number,
+        batch: &[Bytes],
+    ) -> Result<AppendAnswer, TransportErr> {
+        exact("producer's epoch", epoch)?;
+        let own = match producer {
+            Producer::Room(id, _) | Producer::Activation(id, _) => id == room,
+            Producer::Host(_) => false,
+        };
+        let kept = match producer {
+            Producer::Activation(id, by) if id == room => text::activation(by),
+            Producer::Host(_) | Producer::Room(..) | Producer::Activation(..) => String::new(),
+        };
+        let share = |limit: usize| if own { limit } else { limit - limit / 8 };
+        let bytes: usize = batch.iter().map(Bytes::len).sum();
+        let blob = wire::batch(batch).ok_or_else(|| inexact("message", u64::MAX))?;
+        let args = vec![
+            life.map(arg).unwrap_or_default(),
+            text::producer(producer).into(),
+            arg(epoch),
+            arg(first),
+            arg(batch.len()),
+            arg(bytes),
+            blob,
+            arg(producer.birth()),
+            flag(matches!(producer, Producer::Room(..))),
+            kept.into(),
+            arg(share(self.limits.log_entries)),
+            arg(share(self.limits.log_bytes)),
+            arg(self.limits.producers.max(1)),
+            text::room(room).into(),
+            text::member(room).into(),
+            self.layout.publish().into(),
+            self.layout.room_channels(room),
+        ];
+        let script = &self.scripts.append;
+        let (code, mut reply) = self.run(script, self.layout.append_keys(room), args).await?;
+        let (mut answer, stand) =
+            answer::append(&code, &mut reply).map_err(|error| error.unanswered(script.name))?;
+        if let (
+            Some(stand),
+            AppendAnswer::Accepted { standing, .. } | AppendAnswer::Duplicate { standing, .. },
+        ) = (stand, &mut answer)
+            && self.is_tended(&stand).await?
+        {
+            *standing = Standing::Running;
+        }
+        Ok(answer)
+    }
+
+    /// Whether anybody will handle what is in the log. A hint, so that it may be a moment old.
+    async fn is_tended(&self, stand: &Stand) -> Result<bool, TransportErr> {
+        Ok(match (&stand.owner, stand.phase.as_str()) {
+            (Some(owner), _) => self.about_alive(&owner.by).await?,
+            (None, "O") => stand.is_open() && self.about_session(&stand.to).await?.is_some(),
+            (None, "B") => stand.is_open(),
+            (None, _) => false,
+        })
+    }
+}
+
+fn history(code: &str, reply: &mut Reply, after: OutSeq) -> Result<Answer, Damaged> {
+    if code == "missing" {
+        return Ok(Answer::History { first: OutSeq(1), events: Vec::new(), life: Life(0) });
+    }
+    let (life, out) = (Life(reply.number()?), reply.number()?);
+    let mut first = None;
+    let mut events = Vec::new();
+    while !reply.is_empty() {
+        let event = reply.bytes()?;
+        let colon = event.iter().position(|byte| *byte == b':').ok_or(Damaged)?;
+        if first.is_none() {
+            let number = std::str::from_utf8(&event[..colon]).map_err(|_| Damaged)?;
+            first = Some(OutSeq(number.parse().map_err(|_| Damaged)?));
+        }
+        events.push(event.slice(colon + 1..));
+    }
+    let first = first.unwrap_or(OutSeq(out.max(after.0)).next());
+    Ok(Answer::History { first, events, life })
+}
