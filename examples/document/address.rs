@@ -115,7 +115,8 @@ fn masters(nodes: &str) -> impl Iterator<Item = (&str, u16)> {
         let mut words = line.split(' ').skip(1);
         let (place, flags) = (words.next()?, words.next()?);
         let is_master = flags.split(',').any(|flag| flag == "master");
-        let is_there = flags.split(',').all(|flag| !matches!(flag, "fail" | "noaddr" | "handshake"));
+        let is_there =
+            flags.split(',').all(|flag| !matches!(flag, "fail" | "noaddr" | "handshake"));
         // `host:port@bus`, and since 7.0 more after a comma.
         let (host, port) = place.split(['@', ',']).next()?.rsplit_once(':')?;
         (is_master && is_there).then_some((host, port.parse().ok()?))

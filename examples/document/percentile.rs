@@ -14,7 +14,10 @@ mod tests {
     #[test]
     fn they_are_nearest_ranks() {
         let values: Vec<u64> = (1..=200).collect();
-        assert_eq!([0, 50, 99, 100].map(|percent| percentile(&values, percent)), [0, 100, 198, 200]);
+        assert_eq!(
+            [0, 50, 99, 100].map(|percent| percentile(&values, percent)),
+            [0, 100, 198, 200]
+        );
         assert_eq!(percentile(&[7], 1), 7);
         assert_eq!(percentile(&[], 50), 0);
     }

@@ -20,7 +20,9 @@ pub(crate) struct NoTransport;
 
 impl fmt::Display for NoTransport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("expected memory, redis, or the address of a Redis such as redis://127.0.0.1:6379")
+        f.write_str(
+            "expected memory, redis, or the address of a Redis such as redis://127.0.0.1:6379",
+        )
     }
 }
 
@@ -66,7 +68,8 @@ mod tests {
 
     #[test]
     fn a_password_is_not_shown() {
-        for address in ["redis://:secret@localhost", "redis:/secret@localhost", "secret@localhost"] {
+        for address in ["redis://:secret@localhost", "redis:/secret@localhost", "secret@localhost"]
+        {
             let shown = format!("{:?}", address.parse::<Transport>());
             assert!(!shown.contains("secret"), "{shown}");
         }
