@@ -122,6 +122,7 @@ async fn type_all<C: DeliveryClass>(stage: &Arc<Stage>, documents: u32) -> Vec<O
     }
     let mut outcomes = Vec::new();
     let mut tell = interval(TOLD_EVERY);
+    tell.reset(); // The first tick would come at once.
     loop {
         let outcome = tokio::select! {
             outcome = typing.join_next() => outcome,
