@@ -144,13 +144,22 @@ nonsense
 
     #[test]
     fn another_server_is_reached_the_same_way() {
-        let info = "rediss://me:secret@one.example/2".into_connection_info().unwrap();
+        let one = ConnectionAddr::TcpTls {
+            host: "one.example".into(),
+            port: 6379,
+            insecure: false,
+            tls_params: None,
+        };
+        let plain = "redis://me:secret@one.example/2".into_connection_info().unwrap();
+        let info = plain.clone().set_addr(one);
         let other = at(info, "two.example", 7002);
         assert!(matches!(
             other.addr(),
             ConnectionAddr::TcpTls { host, port: 7002, insecure: false, .. } if host == "two.example"
         ));
         assert_eq!(other.redis_settings().password(), Some("secret"));
+        let other = at(plain, "two.example", 7002);
+        assert_eq!(*other.addr(), ConnectionAddr::Tcp("two.example".into(), 7002));
     }
 
     #[test]
