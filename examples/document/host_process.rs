@@ -87,7 +87,8 @@ impl HostProcess {
             let watch = watch(child, words, Arc::clone(&stopping), name.clone());
             return Ok(Self { name, stdin, stopping, ended: tokio::spawn(watch) });
         }
-        // It is ending. What it has to say on its stderr is better heard before the error.
+        // It ends, at the latest now. What it says on its stderr is better heard before the error.
+        drop(stdin);
         let _ = timeout(PATIENCE, words).await;
         Err(ProcessErr::NotReady)
     }
