@@ -170,6 +170,9 @@ pub(super) enum Inner {
         sent_at: Duration,
         renewed: bool,
     },
+    HeartbeatFailed {
+        sent_at: Duration,
+    },
     Reopened {
         incarnation: Incarnation,
         sent_at: Duration,

@@ -56,7 +56,10 @@ impl Supervisor {
                     let message = Inner::HeartbeatAnswered { sent_at, renewed };
                     let _ = me.cast(message.into()); // the host is stopping
                 }
-                Err(error) => tracing::debug!(%error, "heartbeat"), // the next one may get through
+                Err(error) => {
+                    tracing::debug!(%error, "heartbeat");
+                    let _ = me.cast(Inner::HeartbeatFailed { sent_at }.into()); // the host is stopping
+                }
             }
         });
     }
@@ -68,6 +71,14 @@ impl Supervisor {
         self.keeper.answered(Millis::of(sent_at).0, renewed);
         if !self.keeper.is_alive(Millis::of(self.core.clock.mark()).0) {
             self.lapsed();
+        }
+    }
+
+    /// Has the next tick send another one: what is left of the session may be shorter than the time
+    /// between two, so a store that is back in time would not be told.
+    pub(super) fn heartbeat_failed(&mut self, sent_at: Duration) {
+        if self.heartbeat == Some(sent_at) {
+            self.heartbeat = None;
         }
     }
 
