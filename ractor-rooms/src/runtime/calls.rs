@@ -64,6 +64,11 @@ impl CallTable {
         }
     }
 
+    /// The calls that wait now.
+    pub(crate) fn pending(&self) -> Vec<u64> {
+        self.waiting.iter().map(|entry| *entry.key()).collect()
+    }
+
     /// Nobody waits for a call any more.
     pub(crate) fn give_up(&self, call: CallNumber) {
         self.waiting.remove(&call.number);

@@ -8,7 +8,7 @@ use ractor_rooms::id::{Activation, Epoch};
 use ractor_rooms::protocol::record::{AcquireAnswer, Answer, DeclineReason, Phase, Request, Seen};
 use ractor_rooms::testing::{Fault, FaultPlan, Operation};
 use ractor_rooms::transport::Transport;
-use ractor_rooms::{MigrationErr, RoomFault};
+use ractor_rooms::{MigrationErr, RoomErr, RoomFault};
 use ractor_rooms_tests::holes::{
     Class, DOOMED, Durable, Lab, Live, Pad, PadMsg, Upgrade, What, eventually, in_time, key_placed,
     leaving, migrate, migrating, note, notes, pad, room_id, show, stop,
@@ -34,6 +34,7 @@ both! {
     h_36_a_late_park_after_the_source_took_a_message;
     h_36_a_late_park_before_the_source_looks;
     h_45_a_lapsed_host_does_not_acquire;
+    h_45_a_caller_whose_host_lost_its_session_is_told;
 }
 
 /// Given: an `acquire` times out at the caller and is applied. When: the caller gives up.
@@ -573,5 +574,32 @@ async fn h_45_a_lapsed_host_does_not_acquire<C: Class>() {
     assert_eq!(lab.stage.hosts_of("pad", What::Thawed), ["a"], "acquired more than once");
     let lapsed = |fault: &&RoomFault| matches!(fault, RoomFault::SessionLapsed { .. });
     assert_eq!(lab.faults().iter().filter(lapsed).count(), 1);
+    stop(&[&a, &b]).await;
+}
+
+/// The same for a caller on the lapsed host: answers go to the incarnation that asked, which is no more.
+async fn h_45_a_caller_whose_host_lost_its_session_is_told<C: Class>() {
+    let lab = Lab::default();
+    let a = lab.host("a").await;
+    let b = lab
+        .host_with("b", |c| {
+            c.capacity = 0;
+            c.session_ttl = DOOMED;
+        })
+        .await;
+    lab.bring::<C>("pad", &b, "a").await;
+    let call = ask_and_wait(&pad::<C>(&b, "pad"));
+    let beside = pad::<C>(&a, "pad");
+    eventually("the call is kept", async || show(&beside).await.kept == 1).await;
+
+    let only = [Operation::RenewSession].into();
+    lab.net.set_plan(FaultPlan { refuse: 1_000, only, ..FaultPlan::calm() });
+    let lapsed = |fault: &RoomFault| matches!(fault, RoomFault::SessionLapsed { .. });
+    eventually("the session lapses", async || lab.faults().iter().any(lapsed)).await;
+    lab.net.set_plan(FaultPlan::calm());
+    let told = in_time("the caller is told", call).await.unwrap();
+    assert_eq!(told, Err(RoomErr::<PadMsg>::OutcomeUnknown.to_string()));
+    beside.send(PadMsg::Answer(7)).await.unwrap();
+    assert_eq!(show(&pad::<C>(&b, "pad")).await.kept, 0);
     stop(&[&a, &b]).await;
 }

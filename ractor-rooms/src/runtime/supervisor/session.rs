@@ -5,6 +5,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use super::super::core::RoomFault;
+use super::super::reply::Outcome;
 use super::super::report::MoveReason;
 use super::Supervisor;
 use super::message::{Inner, Responder};
@@ -115,7 +116,12 @@ impl Supervisor {
     }
 
     pub(super) fn reopened(&mut self, incarnation: Incarnation, sent_at: Duration) {
+        let lost = self.core.calls.pending();
         self.core.set_incarnation(incarnation);
+        // Their answers go to the inbox of the old incarnation, which nobody reads.
+        for call in lost {
+            self.core.calls.complete(call, Outcome::Unknown);
+        }
         self.keeper = SessionKeeper::opened(
             Millis::of(self.core.config.session_ttl).0,
             Millis::of(sent_at).0,
