@@ -204,8 +204,14 @@ impl Connector {
 
     /// Compares the servers with those that were there before. Others may hold other data.
     async fn recognise(&self, conn: &mut Conn) -> Result<(), ConnectErr> {
-        let infos =
-            conn.info().await.map_err(|error| diagnose::refusal(&error, &self.address()))?;
+        let infos = match conn.info().await {
+            Ok(infos) => infos,
+            // Without a password nothing was said before this: what answers may be anything.
+            Err(error) if error.code().is_none() => {
+                return Err(diagnose::connect_error(&error, &self.addresses[0]).await);
+            }
+            Err(error) => return Err(diagnose::refusal(&error, &self.address())),
+        };
         let mut seen = Vec::with_capacity(infos.len());
         for info in &infos {
             if checks::field(info, "role") == Some("slave") {

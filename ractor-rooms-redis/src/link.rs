@@ -13,7 +13,7 @@ mod queue;
 mod root;
 mod subscription;
 
-#[cfg(test)]
+#[cfg(all(test, feature = "cluster"))]
 mod cluster_test;
 #[cfg(test)]
 mod faults_test;
@@ -22,9 +22,7 @@ mod order_test;
 #[cfg(test)]
 mod push_test;
 #[cfg(test)]
-mod scripts;
-#[cfg(test)]
-mod speed_test;
+pub(crate) mod scripts;
 
 use std::sync::Arc;
 

@@ -136,6 +136,7 @@ async fn an_error_of_a_script_is_an_error_of_its_calls_alone() {
 async fn a_stopped_link_answers_its_callers_in_time() {
     let server = PrivateServer::start().await.expect("redis-server starts");
     let link = super::scripts::open(server.url()).await;
+    link.call(log_to("t:{s1}:log", 0)).await.expect("an answer");
     server.pause().expect("paused");
     let calling = link.clone();
     let call = tokio::spawn(async move { calling.call(log_to("t:{s1}:log", 1)).await });

@@ -13,7 +13,9 @@ use crate::testing::PrivateServer;
 /// Appends each call's argument to its list, unless that holds it; answers its length.
 const LOG: &str = "local out = {} \
     for i = 1, tonumber(ARGV[1]) do \
-      if not redis.call('LPOS', KEYS[i], ARGV[i + 1]) then redis.call('RPUSH', KEYS[i], ARGV[i + 1]) end \
+      if redis.call('HSETNX', KEYS[i] .. ':seen', ARGV[i + 1], 1) == 1 then \
+        redis.call('RPUSH', KEYS[i], ARGV[i + 1]) \
+      end \
       out[i] = redis.call('LLEN', KEYS[i]) \
     end \
     return out";
