@@ -143,7 +143,7 @@ impl Connector {
             .tcp_settings(tcp)
             .connection_timeout(CONNECT)
             .response_timeout(deadline / 2)
-            .overall_response_timeout(Some(deadline))
+            .overall_response_timeout(Some(deadline / 2))
             // Every write may be repeated, so the library may do so too; the deadline bounds it.
             .retries(8)
             .min_retry_wait(5)

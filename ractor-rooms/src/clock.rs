@@ -28,7 +28,7 @@ impl Clock {
 
     /// Milliseconds since the Unix epoch.
     pub fn now(&self) -> Millis {
-        Millis(u64::try_from((self.0)().as_millis()).unwrap_or(u64::MAX))
+        Millis::of((self.0)())
     }
 
     /// The same in full precision, for measuring how long something took.

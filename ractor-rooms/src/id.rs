@@ -5,6 +5,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -242,6 +243,19 @@ number!(
     /// Milliseconds since the Unix epoch by the store's clock. Decides deadlines, never safety.
     Millis
 );
+
+impl Millis {
+    /// A duration in whole milliseconds; one that does not fit is the longest that does.
+    pub fn of(duration: Duration) -> Self {
+        Self(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
+    }
+
+    /// The time that is a duration after this one.
+    #[must_use]
+    pub fn after(self, duration: Duration) -> Self {
+        Self(self.0.saturating_add(Self::of(duration).0))
+    }
+}
 
 /// A place in a room's log that never repeats, also after trimming: the store's clock and a count
 /// within that millisecond, like a stream id.

@@ -2,7 +2,6 @@
 //! that does what it is told and shows what it did.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::future::Future;
 use std::marker::PhantomData;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, UNIX_EPOCH};
@@ -26,20 +25,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-/// Longer than this nothing may take. Far above what anything does take, because test machines are slow
-/// and busy.
-pub const PATIENCE: Duration = Duration::from_secs(60);
-
-/// Waits for a future that must end.
-///
-/// # Panics
-/// When it does not within [`PATIENCE`].
-pub async fn in_time<T>(what: &str, work: impl Future<Output = T>) -> T {
-    match tokio::time::timeout(PATIENCE, work).await {
-        Ok(value) => value,
-        Err(_) => panic!("not within {PATIENCE:?}: {what}"),
-    }
-}
+pub use crate::wait::{PATIENCE, in_time};
 
 /// Looks again and again until it holds.
 ///

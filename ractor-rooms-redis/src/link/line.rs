@@ -1,7 +1,7 @@
 //! A supervised connection with an ordered, pipelining writer.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -26,6 +26,9 @@ const IDLE_TICKS: u32 = 3;
 const LATER: Duration = Duration::from_millis(20);
 /// Direct requests at once.
 const DIRECT: usize = 256;
+
+/// Errors in a row after which a connection to a cluster is given up.
+const CLUSTER_FAILURES: u32 = 8;
 
 /// What a line's actor does.
 #[derive(Debug)]
@@ -63,6 +66,8 @@ pub(super) struct Line {
     failure: Mutex<String>,
     seats: Semaphore,
     next_conn: AtomicU64,
+    /// Errors of the connection since the last answer.
+    failures: AtomicU32,
 }
 
 impl Line {
@@ -83,6 +88,7 @@ impl Line {
             failure: Mutex::new("it was not reached yet".into()),
             seats: Semaphore::new(DIRECT),
             next_conn: AtomicU64::new(0),
+            failures: AtomicU32::new(0),
         })
     }
 
@@ -154,6 +160,10 @@ impl Line {
                     Ok(Err(error)) => error.to_string(),
                     Err(_) => "the server fell silent".to_owned(),
                 };
+            if !self.gives_up() {
+                tokio::time::sleep(LATER).await;
+                continue;
+            }
             self.tell(LineMessage::Broken { conn: current.number, reason });
             let broken = current.number;
             let other =
@@ -170,6 +180,13 @@ impl Line {
         self.deadline / 2
     }
 
+    /// Whether a connection is given up after an error: at once to a single server, and after some in a
+    /// row to a cluster, where one node that is away must not cost the others their connections.
+    fn gives_up(&self) -> bool {
+        let failures = self.failures.fetch_add(1, Ordering::Relaxed) + 1;
+        !self.connector.config().is_cluster() || failures >= CLUSTER_FAILURES
+    }
+
     fn tell(&self, message: LineMessage) {
         if let Some(actor) = &*self.actor.lock() {
             // A stopped actor leaves the callers to their deadlines.
@@ -182,10 +199,15 @@ impl Line {
         let values = match result {
             Ok(values) => values,
             Err(error) => {
-                self.tell(LineMessage::Broken { conn, reason: error.to_string() });
+                if self.gives_up() {
+                    self.tell(LineMessage::Broken { conn, reason: error.to_string() });
+                } else if self.queue.lock().failed(id) {
+                    self.tell(LineMessage::PumpLater);
+                }
                 return;
             }
         };
+        self.failures.store(0, Ordering::Relaxed);
         let mut answers = Vec::new();
         let waited = self.clock.elapsed_since(sent);
         let next = self.queue.lock().finish(id, values, waited, &mut answers);
@@ -280,6 +302,7 @@ impl LineActor {
                 Ok(conn) => {
                     let number = line.next_conn.fetch_add(1, Ordering::Relaxed);
                     let live = Live { conn, number };
+                    line.failures.store(0, Ordering::Relaxed);
                     state.live = Some(live.clone());
                     line.live.send_replace(Some(live));
                 }
@@ -344,7 +367,10 @@ impl LineActor {
             let idle = state.idle > IDLE_TICKS;
             (queue.oldest(), if idle { queue.heartbeat(now) } else { None })
         };
-        if oldest.is_some_and(|sent| now.saturating_sub(sent) > line.silence()) {
+        // A cluster's client gives a request up by itself in that time, and only that one.
+        let cluster = line.connector.config().is_cluster();
+        let limit = if cluster { line.deadline } else { line.silence() };
+        if oldest.is_some_and(|sent| now.saturating_sub(sent) > limit) {
             self.drop_connection(myself, state, "the server fell silent");
         } else if let Some(heartbeat) = heartbeat {
             state.idle = 0;

@@ -388,6 +388,20 @@ impl Queue {
         }
     }
 
+    /// A batch came to nothing though the connection is still good: it goes again after a moment. Answers
+    /// whether the actor must be told.
+    pub(super) fn failed(&mut self, id: u64) -> bool {
+        self.heartbeats.remove(&id);
+        let Some(batch) = self.in_flight.remove(&id) else { return false };
+        if let Some(lane) = self.lanes.get_mut(&batch.lane) {
+            lane.in_flight -= 1;
+        }
+        let items = batch.commands.into_iter().flat_map(|command| command.items).collect();
+        self.put_back(&batch.lane, items);
+        self.pumping = true;
+        true
+    }
+
     /// Marks that the actor is going to pump by itself.
     pub(super) fn expect_pump(&mut self) {
         self.pumping = true;

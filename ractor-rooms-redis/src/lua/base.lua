@@ -38,6 +38,13 @@ end
 
 -- Reads what a script that was cut off left in the log, and counts again. Each write may be repeated.
 local function heal(m, meta, log, prod, age)
+  local v = redis.call('HMGET', meta, 'phase', 'snap')
+  if v[1] == 'C' then
+    w('XTRIM', log, 'MAXLEN', '=', 0)
+  elseif m.entries == '-1' then -- cut off between a new pointer and the trim below it
+    local ms, n = string.match(v[2] or '', '^%d+ (%d+)-(%d+)')
+    if ms then w('XTRIM', log, 'MINID', '=', ms .. '-' .. f0(tonumber(n) + 1)) end
+  end
   for _, entry in ipairs(redis.call('XRANGE', log, '(' .. m.last, '+')) do
     local h = head(entry)
     local last = h.first + h.count - 1

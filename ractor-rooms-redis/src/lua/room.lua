@@ -86,7 +86,8 @@ local function restless(r)
   return m.phase == 'O' or timer(m) or backlog(r)
 end
 local function trim(r, upto)
-  if w('XTRIM', r.log, 'MINID', '=', next_id(upto)) == 0 then return end
+  local gone = w('XTRIM', r.log, 'MINID', '=', next_id(upto))
+  if gone == 0 and r.m.entries ~= '-1' then return end
   local first = oldest(r.log)
   set(r, 'base', first and f0(head(first).before) or r.m.total)
   set(r, 'entries', f0(redis.call('XLEN', r.log)))
@@ -190,6 +191,7 @@ local function flip(r, a)
   w('PERSIST', r.new)
   set(r, 'snap', text)
   set(r, 'crashes', '0')
+  set(r, 'entries', '-1') -- until the log is trimmed
   r.drop = old ~= '' and old ~= new
   return nil, ARGV[a + 2]
 end

@@ -21,7 +21,7 @@ pub(super) struct Store {
     namespace: String,
 }
 
-const TTL: Duration = Duration::from_millis(2_000);
+const TTL: Duration = Duration::from_millis(6_000);
 
 /// A namespace of a server, whose sessions are looked up each time.
 pub(super) fn config(server: &PrivateServer, namespace: &str, limits: RecordLimits) -> RedisConfig {

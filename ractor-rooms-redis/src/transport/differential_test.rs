@@ -13,7 +13,7 @@ fn from_env(name: &str, default: u64) -> u64 {
 /// `ROOMS_SEEDS` sequences from seed `ROOMS_SEED` on, of `ROOMS_STEPS` operations each.
 #[tokio::test]
 async fn scripts_answer_as_the_record_does() {
-    let (first, seeds) = (from_env("ROOMS_SEED", 0), from_env("ROOMS_SEEDS", 40));
+    let (first, seeds) = (from_env("ROOMS_SEED", 0), from_env("ROOMS_SEEDS", 24));
     let steps = usize::try_from(from_env("ROOMS_STEPS", 300)).unwrap();
     let server = Arc::new(PrivateServer::start().await.unwrap());
     let runs = stream::iter(first..first + seeds).map(|seed| {
@@ -21,7 +21,7 @@ async fn scripts_answer_as_the_record_does() {
         async move { differential::compare(&store, seed, steps).await }
     });
     let mut tally = Tally::default();
-    let mut runs = runs.buffer_unordered(16);
+    let mut runs = runs.buffer_unordered(8);
     while let Some(run) = runs.next().await {
         match run {
             Ok(one) => tally.add(one),

@@ -35,7 +35,7 @@ pub enum GateEvent {
     Progress {
         /// Whether an append is under way or its outcome unknown.
         in_flight: bool,
-        /// The highest `seq` that any answer to this host's appends named.
+        /// The highest `seq` that any answer to this host's appends named, of the life that the room is in.
         highest: Seq,
         /// The `seq` up to which the room has received.
         received: Seq,

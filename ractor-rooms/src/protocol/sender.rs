@@ -204,9 +204,9 @@ impl Sender {
         self.accepted
     }
 
-    /// The highest `seq` that any answer named.
-    pub fn highest(&self) -> Seq {
-        self.highest
+    /// The highest `seq` of a life that any answer named. Those of another life say nothing of it.
+    pub fn highest_in(&self, life: Life) -> Seq {
+        if self.life == Some(life) { self.highest } else { Seq(0) }
     }
 
     /// The room's life, once an answer named it.
@@ -329,7 +329,7 @@ impl Sender {
         match answer {
             AppendAnswer::Accepted { last, seq, life, standing }
             | AppendAnswer::Duplicate { last, seq, life, standing } => {
-                self.life = Some(life);
+                self.enter(life);
                 let mut actions = self.accept_up_to(last, seq, count);
                 if standing == Standing::NeedsHost {
                     actions.push(SenderAction::FindHost { create: false });
@@ -370,13 +370,21 @@ impl Sender {
             }
             AppendAnswer::OtherLife { life } => {
                 let actions = self.ended(doubtful, count, Refusal::OtherLife { life });
-                self.life = Some(life);
+                self.enter(life);
                 actions
             }
             AppendAnswer::Missing => {
                 self.state = State::Repeating { count, doubtful };
                 vec![SenderAction::FindHost { create: true }, SenderAction::Backoff]
             }
+        }
+    }
+
+    /// Notes the life that an answer named. `seq` begins anew in each.
+    fn enter(&mut self, life: Life) {
+        if self.life != Some(life) {
+            self.life = Some(life);
+            self.highest = Seq(0);
         }
     }
 
@@ -409,13 +417,13 @@ impl Sender {
     fn greeting_answered(&mut self, count: u64, answer: AppendAnswer) -> Vec<SenderAction> {
         match answer {
             AppendAnswer::Accepted { seq, life, .. } => {
-                self.life = Some(life);
+                self.enter(life);
                 self.highest = self.highest.max(seq);
                 self.state = State::Idle;
                 vec![SenderAction::Next]
             }
             AppendAnswer::OtherLife { life } => {
-                self.life = Some(life);
+                self.enter(life);
                 self.state = State::Idle;
                 vec![SenderAction::Next]
             }
@@ -438,7 +446,7 @@ impl Sender {
     fn withdraw_answered(&mut self, count: u64, answer: AppendAnswer) -> Vec<SenderAction> {
         match answer {
             AppendAnswer::Accepted { last, seq, life, standing } => {
-                self.life = Some(life);
+                self.enter(life);
                 self.epoch = self.epoch.saturating_add(1);
                 // What was not accepted never will be: its numbers are free again, and the driver looks
                 // at the deadlines anew.
@@ -462,7 +470,7 @@ impl Sender {
             }
             AppendAnswer::OtherLife { life } => {
                 let actions = self.ended(count > 0, count, Refusal::OtherLife { life });
-                self.life = Some(life);
+                self.enter(life);
                 actions
             }
             // Nothing was fenced: a record that comes to be could still take a late copy. Its numbers stay

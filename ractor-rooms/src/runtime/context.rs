@@ -188,8 +188,7 @@ impl<R: RoomActor> RoomContext<R> {
         let reply = Reply::addressed(addr, Arc::new(NoSink));
         self.send_to::<T>(key, message(reply))?;
         self.next_call = call;
-        let timeout = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
-        let deadline = Millis(self.now_ms().0.saturating_add(timeout));
+        let deadline = self.now_ms().after(timeout);
         self.mark();
         self.calls.insert(call, PendingCall { name: name.into(), deadline });
         Ok(())
@@ -239,8 +238,7 @@ impl<R: RoomActor> RoomContext<R> {
         let limit = self.core.config.max_message_bytes;
         let scope = self.scope();
         let frame = scope.run(|| encode_message(&message, R::MESSAGE_VERSION, limit))?;
-        let after = u64::try_from(after.as_millis()).unwrap_or(u64::MAX);
-        let due = Millis(self.now_ms().0.saturating_add(after));
+        let due = self.now_ms().after(after);
         if !self.timers.set(name, due, every, missed, frame) {
             return Err(ContextErr::TooManyTimers { limit: MAX_TIMERS });
         }

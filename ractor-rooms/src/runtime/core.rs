@@ -325,8 +325,7 @@ impl HostCore {
 
     /// When an offer that is made now ends.
     pub(crate) fn offer_deadline(&self) -> Millis {
-        let timeout = u64::try_from(self.config.offer_timeout.as_millis()).unwrap_or(u64::MAX);
-        Millis(self.clock.now().0.saturating_add(timeout))
+        self.clock.now().after(self.config.offer_timeout)
     }
 
     /// The host that should run a room.

@@ -128,10 +128,10 @@ impl Courier {
             || state.bytes >= core.config.max_outbound_bytes
     }
 
-    /// Whether something is under way, and the highest `seq` that an answer named.
-    pub(crate) fn standing(&self) -> (bool, Seq) {
+    /// Whether something is under way, and the highest `seq` of a life that an answer named.
+    pub(crate) fn standing(&self, life: Life) -> (bool, Seq) {
         let state = self.state.lock();
-        (state.sender.in_flight() || !state.queue.is_empty(), state.sender.highest())
+        (state.sender.in_flight() || !state.queue.is_empty(), state.sender.highest_in(life))
     }
 
     /// Queues a message.

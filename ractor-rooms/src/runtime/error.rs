@@ -7,6 +7,7 @@ use ractor::{MessagingErr, RactorErr};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use super::not_running::WhyNotRunning;
 use crate::codec::CodecErr;
 use crate::id::{HostId, IdErr, RoomId};
 use crate::protocol::record::DeclineReason;
@@ -211,12 +212,12 @@ pub enum MigrationErr {
         why: DeclineReason,
     },
     /// The room runs nowhere.
-    #[error("room {room} runs nowhere: {phase}")]
+    #[error("room {room} runs nowhere: {why}")]
     NotRunning {
         /// The room.
         room: RoomId,
-        /// Where it stands.
-        phase: String,
+        /// Why.
+        why: WhyNotRunning,
     },
     /// The handler under way did not return in time.
     #[error("room {room} did not come to a message boundary within {waited:?}")]

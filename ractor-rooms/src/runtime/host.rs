@@ -18,7 +18,7 @@ use super::room_actor::RoomActor;
 use super::room_ref::RoomRef;
 use super::supervisor::{Responder, RoomSupervisor, RoomSupervisorMessage, SupervisorArgs};
 use crate::clock::Clock;
-use crate::id::{HostId, IdErr, Incarnation, Kind, RoomId, RoomKey};
+use crate::id::{HostId, IdErr, Incarnation, Kind, Millis, RoomId, RoomKey};
 use crate::protocol::SessionKeeper;
 use crate::protocol::record::{Answer, DeadLetter, Request};
 use crate::protocol::session::{HostState, OpenAnswer, SessionSpec};
@@ -140,10 +140,8 @@ impl RoomHostBuilder {
             self.clock,
             self.error_hook,
         );
-        let keeper = SessionKeeper::opened(
-            u64::try_from(core.config.session_ttl.as_millis()).unwrap_or(u64::MAX),
-            u64::try_from(sent_at.as_millis()).unwrap_or(u64::MAX),
-        );
+        let keeper =
+            SessionKeeper::opened(Millis::of(core.config.session_ttl).0, Millis::of(sent_at).0);
         let args = SupervisorArgs { core: core.clone(), kinds, keeper };
         let (supervisor, _) = RoomSupervisor::spawn(None, RoomSupervisor, args)
             .await
@@ -317,6 +315,9 @@ impl RoomHost {
     /// # Errors
     /// [`HostErr::Stopped`] when it was stopped before.
     pub async fn shutdown(&self) -> Result<(), HostErr> {
+        if self.core.is_stopped() {
+            return Err(HostErr::Stopped);
+        }
         let (reply, unloaded) = oneshot::channel();
         let message = RoomSupervisorMessage::shutdown(reply);
         self.supervisor.cast(message).map_err(|_| HostErr::Stopped)?;

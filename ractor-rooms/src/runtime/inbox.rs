@@ -101,8 +101,7 @@ impl HostCore {
         match decode_letter(letter) {
             Ok(LetterBody::Outcome { call, outcome }) => self.calls.complete(call, outcome),
             Ok(LetterBody::Migrate { room, to, reply }) => {
-                let key = Bytes::copy_from_slice(room.key.as_bytes());
-                let request = MigrateTo::host(room.kind.as_str(), key, to.as_str());
+                let request = MigrateTo::parsed(&room, &to);
                 self.tell(RoomSupervisorMessage::migrate(request, Responder::There(reply)));
             }
             Err(error) => tracing::warn!(%error, host = %self.id, "a letter cannot be read"),

@@ -4,8 +4,9 @@
 //! long as it takes to put the message somewhere, which is what a closing gate waits for.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use bytes::Bytes;
 use parking_lot::{Mutex, RwLock};
@@ -25,6 +26,7 @@ use crate::protocol::Gate;
 use crate::protocol::gate::{GateAction, GateEvent};
 
 pub(crate) struct Route<R: RoomActor> {
+    me: Weak<Self>,
     core: Arc<HostCore>,
     room: RoomId,
     courier: Arc<Courier>,
@@ -92,13 +94,16 @@ pub(crate) type Acked<M> = oneshot::Receiver<Result<(), RoomErr<M>>>;
 struct Held<M> {
     message: M,
     ack: Option<Ack<M>>,
+    /// By the host's clock.
+    deadline: Duration,
 }
 
 impl<R: RoomActor> Route<R> {
     pub(crate) fn to(core: &Arc<HostCore>, room: &RoomId) -> Option<Arc<Self>> {
         core.route(room, || {
             let courier = core.courier(room);
-            let route = Arc::new(Self {
+            let route = Arc::new_cyclic(|me| Self {
+                me: me.clone(),
                 core: core.clone(),
                 room: room.clone(),
                 courier: courier.clone(),
@@ -180,11 +185,52 @@ impl<R: RoomActor> Route<R> {
                 if held.len() >= self.core.config.max_outbound_messages {
                     return Err(RoomErr::Full { message });
                 }
-                held.push_back(Held { message, ack });
+                if held.is_empty() {
+                    self.expire_later();
+                }
+                let deadline = self.core.clock.mark() + self.core.config.send_timeout;
+                held.push_back(Held { message, ack, deadline });
                 Ok(())
             }
             (Gate::Store | Gate::Mailbox, _) => self.through_store(message, ack),
         }
+    }
+
+    /// A gate that never opens must not hold a sender for ever: hands back what is past its deadline.
+    fn expire_later(&self) {
+        let (route, timeout) = (self.me.clone(), self.core.config.send_timeout);
+        self.core.spawn(async move {
+            loop {
+                tokio::time::sleep(timeout).await;
+                let Some(route) = route.upgrade() else { return };
+                if route.expire_held(timeout) {
+                    return;
+                }
+            }
+        });
+    }
+
+    /// Hands back what was held for too long; whether nothing is held any more.
+    fn expire_held(&self, waited: Duration) -> bool {
+        let now = self.core.clock.mark();
+        let (expired, none_left) = {
+            let mut held = self.held.lock();
+            let count = held.iter().take_while(|held| held.deadline <= now).count();
+            let expired: Vec<_> = held.drain(..count).collect();
+            (expired, held.is_empty())
+        };
+        for Held { message, ack, .. } in expired {
+            match ack {
+                Some(ack) => {
+                    let _ = ack.send(Err(RoomErr::Expired { waited, message })); // nobody waits
+                }
+                None => {
+                    let why = format!("{:?}", Undelivered::Expired);
+                    self.core.report(RoomFault::Undelivered { room: self.room.clone(), why });
+                }
+            }
+        }
+        none_left
     }
 
     fn through_store(
@@ -294,7 +340,9 @@ impl<R: RoomActor> Route<R> {
             return;
         }
         let mut door = self.door.write();
-        let (in_flight, highest) = self.courier.standing();
+        // What was sent into another life will never arrive in this one.
+        let Some(life) = door.mailbox.as_ref().map(|mailbox| mailbox.shared.life) else { return };
+        let (in_flight, highest) = self.courier.standing(life);
         let received = Seq(self.received.load(Ordering::Acquire));
         match door.gate.step(GateEvent::Progress { in_flight, highest, received }) {
             Ok(actions) => self.perform(&mut door, &actions),
@@ -308,7 +356,7 @@ impl<R: RoomActor> Route<R> {
                 GateAction::Hold => self.opening.store(true, Ordering::Release),
                 GateAction::FlushToMailbox => {
                     self.opening.store(false, Ordering::Release);
-                    for Held { message, ack } in self.held.lock().drain(..) {
+                    for Held { message, ack, .. } in self.held.lock().drain(..) {
                         let open = door.mailbox.as_ref();
                         // It fails only if the runner died as it opened.
                         match open.is_some_and(|m| m.put_held(message)) {
@@ -320,7 +368,7 @@ impl<R: RoomActor> Route<R> {
                 GateAction::FlushToStore => {
                     self.opening.store(false, Ordering::Release);
                     let held: Vec<_> = self.held.lock().drain(..).collect();
-                    for Held { message, ack } in held {
+                    for Held { message, ack, .. } in held {
                         // The caller was told `Ok`; what cannot even be queued now is reported, and its
                         // ack, dropped on the way, tells that the outcome is not known.
                         let failed = self.through_store(message, ack);
@@ -347,7 +395,7 @@ fn lost<M>(ack: Option<Ack<M>>) {
     }
 }
 
-fn refused<M>(why: Undelivered, kind: &str, waited: std::time::Duration, message: M) -> RoomErr<M> {
+fn refused<M>(why: Undelivered, kind: &str, waited: Duration, message: M) -> RoomErr<M> {
     match why {
         Undelivered::Expired => RoomErr::Expired { waited, message },
         Undelivered::Full => RoomErr::Full { message },

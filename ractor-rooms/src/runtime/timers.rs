@@ -59,7 +59,7 @@ impl TimerTable {
             return false;
         }
         // A period of 0 would fire for ever at one instant.
-        let every_ms = every.map(|e| u64::try_from(e.as_millis()).unwrap_or(u64::MAX).max(1));
+        let every_ms = every.map(|e| Millis::of(e).0.max(1));
         self.0.insert(name.to_owned(), Timer { due, every_ms, missed, message });
         true
     }

@@ -148,6 +148,12 @@ pub(crate) struct Unread {
     pub(crate) frame: Bytes,
 }
 
+/// The most bytes of a whole snapshot: what travels beside the state, such as unread messages, comes on top
+/// of the state's own limit.
+pub(crate) fn snapshot_limit(state_limit: usize) -> usize {
+    state_limit.saturating_mul(2).saturating_add(1 << 20)
+}
+
 /// Names the producer of a room's outputs: a durable room keeps one over all its activations, because a
 /// replay repeats the numbers; a live one takes a new one per activation.
 pub(crate) fn output_producer(

@@ -125,7 +125,7 @@ impl<'a> Run<'a> {
     }
 
     fn ttl_ms(&self) -> u64 {
-        u64::try_from(self.subject.ttl().as_millis()).unwrap_or(u64::MAX)
+        Millis::of(self.subject.ttl()).0
     }
 
     async fn step(&mut self) -> Result<(), Told> {

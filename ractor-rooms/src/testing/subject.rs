@@ -8,7 +8,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 
 use crate::clock::Clock;
-use crate::id::RoomId;
+use crate::id::{Millis, RoomId};
 use crate::protocol::record::{RecordLimits, SnapshotKey};
 use crate::transport::{MemoryTransport, Transport};
 
@@ -62,7 +62,7 @@ pub fn small_limits(ttl: Duration) -> RecordLimits {
         history: 16,
         dead_letters: 8,
         failed_adoptions: 3,
-        blocked_ms: u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX),
+        blocked_ms: Millis::of(ttl).0,
     }
 }
 
@@ -118,7 +118,7 @@ impl Subject for MemorySubject {
     }
 
     fn let_sessions_lapse(&self) -> BoxFuture<'_, ()> {
-        let ttl = u64::try_from(Self::TTL.as_millis()).unwrap_or(u64::MAX);
+        let ttl = Millis::of(Self::TTL).0;
         self.now.fetch_add(ttl + 1, Ordering::SeqCst);
         std::future::ready(()).boxed()
     }

@@ -12,7 +12,7 @@ use futures::stream::BoxStream;
 
 use super::{Letter, Push, Transport, TransportFuture};
 use crate::clock::Clock;
-use crate::id::{Epoch, HostId, Incarnation, RoomId};
+use crate::id::{Epoch, HostId, Incarnation, Millis, RoomId};
 use crate::protocol::Store;
 use crate::protocol::record::{Answer, Effect, RecordLimits, Request, SnapshotKey};
 use crate::protocol::session::{OpenAnswer, SessionInfo, SessionSpec};
@@ -195,7 +195,7 @@ impl Transport for MemoryTransport {
         spec: SessionSpec,
     ) -> TransportFuture<'_, OpenAnswer> {
         let mut state = self.lock();
-        let answer = state.store.open_session(host, millis(ttl), spec);
+        let answer = state.store.open_session(host, Millis::of(ttl).0, spec);
         if let OpenAnswer::Opened(_) = answer {
             // An incarnation that never ended its session is over now; so is what was kept for it.
             let old: Vec<_> = state.inboxes.keys().filter(|i| i.host == *host).cloned().collect();
@@ -215,7 +215,7 @@ impl Transport for MemoryTransport {
         ttl: Duration,
         spec: SessionSpec,
     ) -> TransportFuture<'_, bool> {
-        done(self.lock().store.renew_session(by, millis(ttl), spec))
+        done(self.lock().store.renew_session(by, Millis::of(ttl).0, spec))
     }
 
     fn close_session(&self, by: &Incarnation) -> TransportFuture<'_, ()> {
@@ -284,8 +284,4 @@ impl Transport for MemoryTransport {
         }
         done(())
     }
-}
-
-fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

@@ -338,9 +338,9 @@ async fn a_move_of_a_room_that_runs_nowhere_is_refused<C: Class>() {
     let refused = async |key: &str, expected: &str| {
         for via in 0..2 {
             match cluster.migrate::<C>(via, key, 1).await.unwrap_err() {
-                MigrationErr::NotRunning { room, phase } => {
+                MigrationErr::NotRunning { room, why } => {
                     assert_eq!(room, room_id::<C>(key));
-                    assert!(phase.contains(expected), "{phase}");
+                    assert!(why.to_string().contains(expected), "{why}");
                 }
                 other => panic!("expected NotRunning, found {other:?}"),
             }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use ractor::rpc::CallResult;
-use ractor_rooms::id::{Epoch, Millis, OutSeq, SnapshotNumber};
+use ractor_rooms::id::{Epoch, Millis, OutSeq, Seq, SnapshotNumber};
 use ractor_rooms::protocol::record::{
     Answer, OwnerAnswer, Phase, Record, RecordLimits, Request, SnapshotKey,
 };
@@ -72,6 +72,7 @@ both! {
     h_06_a_failed_attempt_publishes_nothing;
     h_17_what_was_sent_into_an_old_life_is_refused;
     h_17_a_late_first_message_does_not_enter_a_new_life;
+    h_17_a_sender_beside_the_room_goes_on_in_its_new_life;
     h_17_a_member_that_missed_the_end_sees_the_new_life_from_its_start;
     h_28_a_checkpoint_that_is_asked_for_in_a_replay_is_made;
     h_29_a_close_that_is_not_forced_waits_for_nobody_and_loses_nothing;
@@ -194,6 +195,24 @@ async fn h_17_a_late_first_message_does_not_enter_a_new_life<C: Class>() {
     stop(&[&a, &b]).await;
 }
 
+/// The same for a sender on the room's own host, whose first message went through the store: `seq` begins
+/// anew, and its gate must not wait for a number of the old life.
+async fn h_17_a_sender_beside_the_room_goes_on_in_its_new_life<C: Class>() {
+    let lab = Lab::default();
+    let a = lab.host("a").await;
+    let room = pad::<C>(&a, "pad");
+    room.send(note(S, 1)).await.unwrap();
+    assert!(lab.record::<C>("pad").seq > Seq(0));
+    lab.stage.seen("pad", What::Handled(S, 1)).await;
+    close::<C>(&lab, &a).await;
+    let new = born_again::<C>(&lab, "a").await;
+    in_time("the first is answered", room.send(note(S, 2))).await.ok(); // it may only learn of the new life
+    in_time("the second is answered", room.send(note(S, 3))).await.unwrap();
+    let shown = show(&room).await;
+    assert_eq!((shown.life, shown.notes.last()), (new.life.0, notes(S, 3..=3).last()));
+    stop(&[&a]).await;
+}
+
 /// The same for a member at event 50, when every push of the end and of the new life is lost, and for one
 /// that subscribes again.
 async fn h_17_a_member_that_missed_the_end_sees_the_new_life_from_its_start<C: Class>() {
@@ -207,16 +226,16 @@ async fn h_17_a_member_that_missed_the_end_sees_the_new_life_from_its_start<C: C
         .await;
     lab.bring::<C>("pad", &b, "a").await;
     let (from_a, room) = (pad::<C>(&a, "pad"), pad::<C>(&b, "pad"));
-    let mut member = room.events().await.unwrap();
-    from_a.send(PadMsg::Emit(50)).await.unwrap();
+    let mut member = in_time("the events are there", room.events()).await.unwrap();
+    in_time("fifty are sent", from_a.send(PadMsg::Emit(50))).await.unwrap();
     expect(&mut member, (1..=50).map(|n| (n, n))).await;
 
     let (hearing, pushes) = lab.deafen("b").await;
     close::<C>(&lab, &a).await;
     born_again::<C>(&lab, "a").await;
-    let mut again = room.events().await.unwrap();
-    from_a.send(PadMsg::Emit(3)).await.ok(); // the first send may only learn of the new life
-    from_a.send(PadMsg::Emit(3)).await.unwrap();
+    let mut again = in_time("events again", room.events()).await.unwrap();
+    in_time("first send", from_a.send(PadMsg::Emit(3))).await.ok(); // the first send may only learn of the new life
+    in_time("second send", from_a.send(PadMsg::Emit(3))).await.unwrap();
     expect(&mut member, (1..=3).map(|n| (n, n))).await;
     expect(&mut again, (1..=3).map(|n| (n, n))).await;
     drop(pushes);

@@ -64,7 +64,8 @@ impl World {
         let ignore = |mutant| config.mutant == Some(mutant);
         let under_way = p.sender.in_flight() || !p.queue.is_empty();
         let in_flight = under_way && !ignore(Mutant::InFlightIsIgnored);
-        let highest = if ignore(Mutant::HighestIsHidden) { Seq(0) } else { p.sender.highest() };
+        let named = p.sender.life().map_or(Seq(0), |life| p.sender.highest_in(life));
+        let highest = if ignore(Mutant::HighestIsHidden) { Seq(0) } else { named };
         self.gate(place, GateEvent::Progress { in_flight, highest, received });
     }
 

@@ -265,3 +265,21 @@ fn what_is_numbered_is_what_is_out() {
         assert_eq!(sender(name).in_flight(), name != "Idle", "{name}");
     }
 }
+
+/// `seq` begins anew in each life, so a number of one life must not hold a gate in another.
+#[test]
+fn h17_a_seq_of_another_life_is_not_waited_for() {
+    let accepted = |life, seq| AppendAnswer::Accepted {
+        last: Number(1),
+        seq: Seq(seq),
+        life: Life(life),
+        standing: Standing::Running,
+    };
+    let mut sender = Sender::new();
+    sender.step(SenderEvent::Ready { waiting: 1 }).unwrap();
+    sender.step(SenderEvent::Answered(accepted(7, 30))).unwrap();
+    assert_eq!((sender.highest_in(Life(7)), sender.highest_in(Life(8))), (Seq(30), Seq(0)));
+    sender.step(SenderEvent::Ready { waiting: 1 }).unwrap();
+    sender.step(SenderEvent::Answered(AppendAnswer::OtherLife { life: Life(8) })).unwrap();
+    assert_eq!((sender.highest_in(Life(7)), sender.highest_in(Life(8))), (Seq(0), Seq(0)));
+}

@@ -7,7 +7,7 @@ use futures::FutureExt;
 
 use super::super::room_actor::RoomActor;
 use super::super::runner_handle::{FrozenRoom, RunnerEvent};
-use super::super::wire::{SnapshotBody, Unread, encode_message};
+use super::super::wire::{SnapshotBody, Unread, encode_message, snapshot_limit};
 use super::{Control, Phase, RunnerState, Waiting};
 use crate::codec::{CodecErr, Compression, Snapshot, SnapshotHeader, body};
 use crate::delivery::Delivery;
@@ -129,7 +129,7 @@ impl<R: RoomActor> RunnerState<R> {
             rng_count: self.ctx.rng_count,
             at: meta.core.clock.now(),
         };
-        let whole = limit.saturating_mul(2).saturating_add(1 << 20);
+        let whole = snapshot_limit(limit);
         let header = SnapshotHeader {
             room_kind: meta.shared.room.kind.clone(),
             schema: R::STATE_VERSION,

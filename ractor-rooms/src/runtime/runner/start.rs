@@ -17,7 +17,7 @@ use super::super::route::Route;
 use super::super::runner_handle::RunnerShared;
 use super::super::scope::Scope;
 use super::super::timers::TimerTable;
-use super::super::wire::{Segment, SnapshotBody, output_producer};
+use super::super::wire::{Segment, SnapshotBody, output_producer, snapshot_limit};
 use super::{Meta, Phase, RoomMessage, RunnerState, Waiting};
 use crate::codec::{Snapshot, body};
 use crate::delivery::Delivery;
@@ -188,8 +188,7 @@ pub(super) fn read_snapshot<R: RoomActor>(
     life: Life,
     limit: usize,
 ) -> Result<Restored<R::State>, StartErr> {
-    // What travels beside the state, such as unread messages, comes on top of the state's limit.
-    let whole = limit.saturating_mul(2).saturating_add(1 << 20);
+    let whole = snapshot_limit(limit);
     let snapshot = Snapshot::decode(bytes, &room.kind, whole).map_err(StartErr::failed)?;
     let header = &snapshot.header;
     if header.life != life {

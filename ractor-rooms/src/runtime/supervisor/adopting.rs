@@ -40,7 +40,11 @@ impl Supervisor {
 
     pub(super) fn offer_seen(&mut self, room: RoomId, view: RecordView) {
         let mine = matches!(&view.phase, Phase::Offered { to, .. } if *to == self.core.id);
-        if !mine || self.slots.contains_key(&room) || self.reopening {
+        if !mine || self.reopening {
+            return;
+        }
+        if let Some(slot) = self.slots.get_mut(&room) {
+            slot.offered = true; // it came to be while the record was read
             return;
         }
         let acceptable = self.acceptable(&room, &view);

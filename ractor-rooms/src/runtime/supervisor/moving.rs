@@ -8,6 +8,7 @@ use tokio::sync::oneshot;
 use super::super::core::HostCore;
 use super::super::error::{CloseErr, MigrationErr};
 use super::super::migrate::MigrateTo;
+use super::super::not_running::WhyNotRunning;
 use super::super::reply::{MAX_ANSWER_BYTES, Outcome as CallOutcome, ReplyAddr};
 use super::super::report::{MigrationReport, MoveReason};
 use super::super::wire::{LetterBody, MigrateOutcome};
@@ -47,7 +48,7 @@ impl Supervisor {
                     MigrationErr::AlreadyMoving { room, to: moving }
                 }
                 Some((Goal::Unload, _)) => {
-                    MigrationErr::NotRunning { room, phase: "it is being unloaded".to_owned() }
+                    MigrationErr::NotRunning { room, why: WhyNotRunning::Unloading }
                 }
                 None if to == self.core.id => MigrationErr::AlreadyThere { room, host: to },
                 None => return self.check_target(room, to, responder),
@@ -81,8 +82,7 @@ impl Supervisor {
             self.give_up(room, Goal::Move { to }, MoveReason::Requested, responder);
         } else {
             // Something else began while the target was checked: asks again from the start.
-            let key = bytes::Bytes::copy_from_slice(room.key.as_bytes());
-            let request = MigrateTo::host(room.kind.as_str(), key, to.as_str());
+            let request = MigrateTo::parsed(room, &to);
             self.migrate(request, responder);
         }
     }
@@ -106,8 +106,8 @@ impl Supervisor {
                 }
                 Some(_) => {
                     // Taken by this host a moment ago, or dropped by it: either passes.
-                    let phase = "it is being started".to_owned();
-                    responder.answer(&core, Err(MigrationErr::NotRunning { room, phase }));
+                    let why = WhyNotRunning::Starting;
+                    responder.answer(&core, Err(MigrationErr::NotRunning { room, why }));
                 }
                 None => {
                     let error = not_running(&core, room, view.as_deref()).await;
@@ -121,8 +121,7 @@ impl Supervisor {
         let Some(slot) = self.slots.get_mut(room) else { return };
         let moves = std::mem::take(&mut slot.moves);
         for (to, responder) in moves {
-            let key = bytes::Bytes::copy_from_slice(room.key.as_bytes());
-            let request = MigrateTo::host(room.kind.as_str(), key, to.as_str());
+            let request = MigrateTo::parsed(room, &to);
             self.migrate(request, responder);
         }
         self.unload_for_shutdown(room);
@@ -130,8 +129,8 @@ impl Supervisor {
 
     pub(super) fn refuse_moves(&self, room: &RoomId, moves: Vec<(HostId, Responder)>) {
         for (_, responder) in moves {
-            let (room, phase) = (room.clone(), "it left this host".to_owned());
-            responder.answer(&self.core, Err(MigrationErr::NotRunning { room, phase }));
+            let (room, why) = (room.clone(), WhyNotRunning::Left);
+            responder.answer(&self.core, Err(MigrationErr::NotRunning { room, why }));
         }
     }
 
@@ -267,16 +266,7 @@ async fn not_running(core: &HostCore, room: RoomId, view: Option<&RecordView>) -
         Ok(sessions) if !known(&room.kind, &sessions) => {
             MigrationErr::UnknownKind { kind: room.kind.as_str().to_owned() }
         }
-        Ok(_) | Err(_) => {
-            let phase = match view.map(|v| &v.phase) {
-                None => "it was never started".to_owned(),
-                Some(Phase::Running) => "its host died".to_owned(),
-                Some(Phase::Offered { to, .. }) => format!("it is on offer to {to}"),
-                Some(Phase::Parked { .. }) => "it is parked".to_owned(),
-                Some(Phase::Closed { reason }) => format!("it was closed: {reason}"),
-            };
-            MigrationErr::NotRunning { room, phase }
-        }
+        Ok(_) | Err(_) => MigrationErr::NotRunning { room, why: WhyNotRunning::of(view) },
     }
 }
 

@@ -8,21 +8,16 @@ use super::super::core::RoomFault;
 use super::super::report::MoveReason;
 use super::Supervisor;
 use super::message::{Inner, Responder};
-use crate::id::{Incarnation, RoomId};
+use crate::id::{Incarnation, Millis, RoomId};
 use crate::protocol::SessionKeeper;
 use crate::protocol::session::{HostState, OpenAnswer, SessionSpec};
 use crate::protocol::source::{Goal, SourceEvent};
-
-/// Milliseconds of the host's own monotonic time.
-pub(crate) fn monotonic_ms(mark: Duration) -> u64 {
-    u64::try_from(mark.as_millis()).unwrap_or(u64::MAX)
-}
 
 impl Supervisor {
     pub(super) fn tick(&mut self) {
         self.tick_later();
         let now = self.core.clock.mark();
-        if !self.keeper.is_alive(monotonic_ms(now)) {
+        if !self.keeper.is_alive(Millis::of(now).0) {
             return self.lapsed();
         }
         let every = self.core.config.session_ttl / 3;
@@ -70,8 +65,8 @@ impl Supervisor {
         if self.reopening {
             return; // an answer of the session that has ended
         }
-        self.keeper.answered(monotonic_ms(sent_at), renewed);
-        if !self.keeper.is_alive(monotonic_ms(self.core.clock.mark())) {
+        self.keeper.answered(Millis::of(sent_at).0, renewed);
+        if !self.keeper.is_alive(Millis::of(self.core.clock.mark()).0) {
             self.lapsed();
         }
     }
@@ -111,8 +106,8 @@ impl Supervisor {
     pub(super) fn reopened(&mut self, incarnation: Incarnation, sent_at: Duration) {
         self.core.set_incarnation(incarnation);
         self.keeper = SessionKeeper::opened(
-            monotonic_ms(self.core.config.session_ttl),
-            monotonic_ms(sent_at),
+            Millis::of(self.core.config.session_ttl).0,
+            Millis::of(sent_at).0,
         );
         self.reopening = false;
         self.heartbeat = None;
