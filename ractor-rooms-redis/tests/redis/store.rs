@@ -10,7 +10,7 @@ use ractor_rooms::protocol::record::{
     AcquireAnswer, Answer, AppendAnswer, Entry, Lease, RecordView, Request, SnapshotKey,
 };
 use ractor_rooms::protocol::session::{HostState, OpenAnswer, SessionSpec};
-use ractor_rooms::transport::{Transport, TransportErr};
+use ractor_rooms::transport::Transport;
 use ractor_rooms_redis::testing::PrivateServer;
 use ractor_rooms_redis::{RedisConfig, RedisTransport};
 use redis::aio::MultiplexedConnection;
@@ -69,18 +69,19 @@ pub(crate) async fn view(store: &RedisTransport, room: &RoomId) -> Option<Record
     }
 }
 
+/// A producer's batch, its first message with this number.
 pub(crate) async fn append(
     store: &RedisTransport,
     room: &RoomId,
     producer: &Producer,
+    epoch: u64,
     first: u64,
     batch: &[Bytes],
-) -> Result<AppendAnswer, TransportErr> {
+) -> AppendAnswer {
     let (producer, batch) = (producer.clone(), batch.to_vec());
-    let first = Number(first);
-    let request = Request::Append { life: None, producer, epoch: 0, first, batch };
-    match store.execute(room, request, Epoch(0)).await? {
-        Answer::Append(answer) => Ok(answer),
+    let request = Request::Append { life: None, producer, epoch, first: Number(first), batch };
+    match store.execute(room, request, Epoch(0)).await.expect("the store answers") {
+        Answer::Append(answer) => answer,
         other => panic!("{other:?}"),
     }
 }
