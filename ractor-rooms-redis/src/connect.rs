@@ -6,9 +6,11 @@ mod checks;
 mod diagnose;
 #[cfg(feature = "sentinel")]
 mod sentinel;
-#[cfg(all(test, feature = "sentinel"))]
+#[cfg(test)]
+#[cfg(feature = "sentinel")]
 mod sentinel_test;
-#[cfg(all(test, feature = "tls"))]
+#[cfg(test)]
+#[cfg(feature = "tls")]
 mod tls_test;
 
 use std::sync::Arc;

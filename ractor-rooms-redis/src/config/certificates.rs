@@ -14,9 +14,10 @@ impl RedisConfig {
         if self.root_certificate.is_none() && self.client_certificate.is_none() {
             return None;
         }
-        let client_tls = self.client_certificate.clone().map(|(client_cert, client_key)| {
-            redis::ClientTlsConfig { client_cert, client_key }
-        });
+        let client_tls = self
+            .client_certificate
+            .clone()
+            .map(|(client_cert, client_key)| redis::ClientTlsConfig { client_cert, client_key });
         Some(TlsCertificates { client_tls, root_cert: self.root_certificate.clone() })
     }
 

@@ -73,8 +73,7 @@ impl Connector {
             }
             Err(_) => return Err(ConnectErr::Silent { address, waited: CONNECT }),
         };
-        let fields: HashMap<String, String> =
-            redis::from_redis_value(answer).unwrap_or_default();
+        let fields: HashMap<String, String> = redis::from_redis_value(answer).unwrap_or_default();
         let port = fields.get("port").and_then(|port| port.parse().ok());
         let (Some(host), Some(port)) = (fields.get("ip"), port) else {
             return Err(failed(format!("{address} names no address")));

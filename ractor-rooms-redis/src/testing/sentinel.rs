@@ -48,7 +48,8 @@ impl PrivateSentinel {
             None => ServerOptions::default(),
         };
         // Without a pause before a replica gets the data.
-        let master = PrivateServer::start_with(options().line("repl-diskless-sync-delay 0")).await?;
+        let master =
+            PrivateServer::start_with(options().line("repl-diskless-sync-delay 0")).await?;
         let replica_of = format!("replicaof 127.0.0.1 {}", master.port());
         let replica = PrivateServer::start_with(
             options().line(replica_of).line("repl-diskless-sync-delay 0"),
@@ -65,8 +66,7 @@ impl PrivateSentinel {
                 .line(format!("sentinel down-after-milliseconds {name} 1000"))
                 .line(format!("sentinel failover-timeout {name} 6000"));
             if let Some(password) = password {
-                sentinel =
-                    sentinel.line(format!("sentinel auth-pass {name} {}", quoted(password)));
+                sentinel = sentinel.line(format!("sentinel auth-pass {name} {}", quoted(password)));
             }
             this.sentinels.push(PrivateServer::start_with(sentinel).await?);
         }

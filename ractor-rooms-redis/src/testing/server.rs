@@ -26,6 +26,7 @@ pub struct ServerOptions {
     pub(super) cluster: bool,
     pub(super) sentinel: bool,
     tls: Option<(Vec<u8>, Vec<u8>)>,
+    tls_clients: Option<Vec<u8>>,
 }
 
 impl ServerOptions {
@@ -50,10 +51,17 @@ impl ServerOptions {
     }
 
     /// Serves TLS on a port of its own beside the other one, with a certificate and its private key, both
-    /// in PEM, and asks for no certificate of the client.
+    /// in PEM.
     #[must_use]
     pub fn tls(mut self, certificate: impl Into<Vec<u8>>, key: impl Into<Vec<u8>>) -> Self {
         self.tls = Some((certificate.into(), key.into()));
+        self
+    }
+
+    /// Serves over TLS only clients that show a certificate of this authority, whose own is given in PEM.
+    #[must_use]
+    pub fn tls_clients_of(mut self, root_certificate: impl Into<Vec<u8>>) -> Self {
+        self.tls_clients = Some(root_certificate.into());
         self
     }
 
@@ -269,18 +277,8 @@ fn write_config(
     if !options.sentinel {
         text.push_str("save \"\"\nenable-debug-command local\n");
     }
-    if let (Some(port), Some((certificate, key))) = (tls_port, &options.tls) {
-        let write = |name: &str, pem: &[u8]| {
-            let path = directory.join(name);
-            std::fs::write(&path, pem).map_err(io("write a file of redis-server's certificate"))?;
-            Ok::<_, ServerErr>(quoted(&path.to_string_lossy()))
-        };
-        let (certificate, key) = (write("certificate.pem", certificate)?, write("key.pem", key)?);
-        // Writing to a string cannot fail.
-        let _ = write!(
-            text,
-            "tls-port {port}\ntls-cert-file {certificate}\ntls-key-file {key}\ntls-auth-clients no\n"
-        );
+    if let (Some(port), Some(tls)) = (tls_port, &options.tls) {
+        text.push_str(&write_certificates(directory, port, tls, options.tls_clients.as_deref())?);
     }
     if options.cluster {
         let _ = writeln!(text, "cluster-port {}", free_port()?);
@@ -289,6 +287,33 @@ fn write_config(
         let _ = writeln!(text, "{line}");
     }
     std::fs::write(directory.join("redis.conf"), text).map_err(io("write redis.conf"))
+}
+
+/// Writes certificates and key, and gives the lines of the configuration that name them.
+fn write_certificates(
+    directory: &std::path::Path,
+    port: u16,
+    (certificate, key): &(Vec<u8>, Vec<u8>),
+    clients: Option<&[u8]>,
+) -> Result<String, ServerErr> {
+    let write = |name: &str, pem: &[u8]| {
+        let path = directory.join(name);
+        std::fs::write(&path, pem).map_err(io("write a certificate or key for redis-server"))?;
+        Ok(quoted(&path.to_string_lossy()))
+    };
+    let mut text = format!(
+        "tls-port {port}\ntls-cert-file {}\ntls-key-file {}\n",
+        write("certificate.pem", certificate)?,
+        write("key.pem", key)?,
+    );
+    match clients {
+        Some(root) => {
+            // Writing to a string cannot fail.
+            let _ = writeln!(text, "tls-ca-cert-file {}", write("root.pem", root)?);
+        }
+        None => text.push_str("tls-auth-clients no\n"),
+    }
+    Ok(text)
 }
 
 fn launch(directory: &std::path::Path, sentinel: bool) -> Result<Child, ServerErr> {
