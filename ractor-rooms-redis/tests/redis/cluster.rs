@@ -20,7 +20,7 @@ in_both_classes! {
 /// connections to all nodes are cut again and again. Then every ledger is exact.
 async fn the_ledgers_are_exact_on_a_cluster<C: Class>() {
     const ROOMS: u32 = 9;
-    const EACH: u64 = 120;
+    const EACH: u64 = 80;
     let cluster = PrivateCluster::start().await.unwrap();
     let hosts = Hosts::of(&RedisConfig::cluster(cluster.urls()), &["a", "b"]).await;
     let mut operators = Vec::new();
@@ -39,7 +39,7 @@ async fn the_ledgers_are_exact_on_a_cluster<C: Class>() {
     }
     let mut cut = 0;
     for (room, journal) in (0..ROOMS).zip(&journals) {
-        journal.until_accepted(20 * (room as usize + 1)).await;
+        journal.until_accepted(12 * (room as usize + 1)).await;
         if room % 3 == 1 {
             for operator in &mut operators {
                 for kind in ["normal", "pubsub"] {

@@ -70,10 +70,10 @@ async fn the_ledger_is_exact_while_connections_are_cut<C: Class>() {
     hosts.place::<C>(KEY, 0).await;
     let journal = Journal::default();
     let mut operator = operator(&server.url()).await;
-    let writers = traffic::<C>(&hosts, &journal, 300);
+    let writers = traffic::<C>(&hosts, &journal, 200);
     let mut cut = 0;
     for round in 1..=10 {
-        journal.until_accepted(round * 100).await;
+        journal.until_accepted(round * 70).await;
         for kind in ["normal", "pubsub"] {
             cut += run::<usize>(&mut operator, &["CLIENT", "KILL", "TYPE", kind]).await;
         }
@@ -86,7 +86,7 @@ async fn the_ledger_is_exact_while_connections_are_cut<C: Class>() {
     for writer in writers {
         in_time("all is written", writer).await.unwrap();
     }
-    journal.assert_exact(1_200, &notes(&hosts.ledger::<C>(2, KEY)).await);
+    journal.assert_exact(800, &notes(&hosts.ledger::<C>(2, KEY)).await);
     hosts.stop().await;
 }
 

@@ -49,10 +49,13 @@ async fn a_planned_move_takes_everything_along<C: Class>() {
         }
     }
     let mut moving = Box::pin(hosts.migrate::<C>(1, KEY, 1));
-    // The move waits for the handler, which goes on as soon as the move was asked for.
-    let asked = tokio::time::timeout(Duration::from_millis(100), &mut moving).await;
-    assert!(asked.is_err(), "it moved under a running handler: {asked:?}");
-    hosts.knobs.open_gate();
+    let asked = eventually("the room is moving", || async {
+        hosts.runs_on::<C>(KEY).await.is_empty().then_some(())
+    });
+    tokio::select! {
+        moved = &mut moving => panic!("it moved under a running handler: {moved:?}"),
+        () = asked => hosts.knobs.open_gate(),
+    }
     let report = moving.await.expect("the room moves");
     assert_eq!(report.states.last().map(|state| state.state.as_str()), Some("Migrated"));
     hosts.until_on::<C>(KEY, 1).await;

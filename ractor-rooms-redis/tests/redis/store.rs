@@ -56,9 +56,9 @@ pub(crate) fn room_id<C: Class>(key: &[u8]) -> RoomId {
     RoomId::new(C::KIND, key.to_vec()).expect("a key")
 }
 
-/// A producer that no host is.
-pub(crate) fn producer(name: &str) -> Producer {
-    Producer::Host(Incarnation { host: HostId::new(name).expect("a name"), number: 1 })
+/// A producer that no host is; its number says which of two is the younger.
+pub(crate) fn producer(name: &str, number: u64) -> Producer {
+    Producer::Host(Incarnation { host: HostId::new(name).expect("a name"), number })
 }
 
 /// A room's record; none before it was ever asked for.
@@ -74,12 +74,11 @@ pub(crate) async fn append(
     store: &RedisTransport,
     room: &RoomId,
     producer: &Producer,
-    epoch: u64,
     first: u64,
     batch: &[Bytes],
 ) -> AppendAnswer {
     let (producer, batch) = (producer.clone(), batch.to_vec());
-    let request = Request::Append { life: None, producer, epoch, first: Number(first), batch };
+    let request = Request::Append { life: None, producer, epoch: 0, first: Number(first), batch };
     match store.execute(room, request, Epoch(0)).await.expect("the store answers") {
         Answer::Append(answer) => answer,
         other => panic!("{other:?}"),
