@@ -14,7 +14,11 @@ const KEY: &[u8] = b"lobby";
 const WRITERS: u32 = 4;
 
 /// Writers on every host, so that some share the host with the room and some do not.
-fn traffic<C: Class>(hosts: &Hosts, journal: &Journal, each: u64) -> Vec<tokio::task::JoinHandle<()>> {
+fn traffic<C: Class>(
+    hosts: &Hosts,
+    journal: &Journal,
+    each: u64,
+) -> Vec<tokio::task::JoinHandle<()>> {
     (0..WRITERS)
         .map(|from| {
             let via = from as usize % hosts.hosts.len();

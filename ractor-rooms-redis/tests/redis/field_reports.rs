@@ -142,7 +142,8 @@ struct Dice(u64);
 
 impl Dice {
     fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % limit
     }
 }
@@ -306,8 +307,26 @@ async fn br09_a_link_that_swallows_everything_is_noticed() {
 /// The keys of BR-26 and H-14.
 pub(crate) fn odd_keys() -> Vec<Vec<u8>> {
     let mut keys: Vec<Vec<u8>> = [
-        "user!31", "user#31", "a/b", "a:b", "a b", "a%2Fb", "{x}y", "A}B{C", "{}", "*", "?[a]", "a\nb",
-        "}x", "{}x}", "{a}{b}", "{", "}", "4:live:b", "é", "\r\n$1\r\nx",
+        "user!31",
+        "user#31",
+        "a/b",
+        "a:b",
+        "a b",
+        "a%2Fb",
+        "{x}y",
+        "A}B{C",
+        "{}",
+        "*",
+        "?[a]",
+        "a\nb",
+        "}x",
+        "{}x}",
+        "{a}{b}",
+        "{",
+        "}",
+        "4:live:b",
+        "é",
+        "\r\n$1\r\nx",
     ]
     .map(|key| key.as_bytes().to_vec())
     .to_vec();
@@ -377,8 +396,13 @@ pub(crate) async fn rooms_of_odd_keys<C: Class>(store: &RedisConfig) {
 async fn br26_odd_keys_stay_apart<C: Class>() {
     let server = PrivateServer::start().await.unwrap();
     let mut operator = operator(&server.url()).await;
-    let foreign =
-        ["rooms", "roomsX:{s0000}:meta:4:live:*", "Rooms:config", "other:{s0001}:log:4:live:a", "*"];
+    let foreign = [
+        "rooms",
+        "roomsX:{s0000}:meta:4:live:*",
+        "Rooms:config",
+        "other:{s0001}:log:4:live:a",
+        "*",
+    ];
     for key in foreign {
         run::<()>(&mut operator, &["SET", key, key]).await;
     }
@@ -449,7 +473,7 @@ async fn br28_a_password_of_reserved_characters() {
 }
 
 /// The rights that the documentation says a user needs.
-fn documented_rights() -> Vec<&'static str> {
+pub(crate) fn documented_rights() -> Vec<&'static str> {
     let layout = include_str!("../../docs/layout.md");
     let rule = layout.lines().find_map(|line| line.strip_prefix("> ACL SETUSER rooms "));
     rule.expect("the rights are documented").split_whitespace().skip(2).collect()
@@ -494,10 +518,8 @@ async fn br29_rights_that_are_missing_are_named() {
     let refused = in_time("the sender is told", room.send(LedgerMsg::Note((9, 1)))).await;
     refused.expect_err("it was not accepted");
     user(&["+evalsha", "+eval"]).await;
-    in_time("it works again", async {
-        while room.send(LedgerMsg::Note((9, 2))).await.is_err() {}
-    })
-    .await;
+    in_time("it works again", async { while room.send(LedgerMsg::Note((9, 2))).await.is_err() {} })
+        .await;
     let found = notes(&room).await;
     assert!(!found.contains(&(9, 1)), "what was refused was handled");
     assert_eq!(found.iter().filter(|note| note.0 == 9).count(), 1, "{found:?}");
@@ -506,7 +528,7 @@ async fn br29_rights_that_are_missing_are_named() {
 }
 
 /// A bit of everything that a host does with the store.
-async fn smoke<C: Class>(hosts: &Hosts) {
+pub(crate) async fn smoke<C: Class>(hosts: &Hosts) {
     let key = b"smoke";
     hosts.place::<C>(key, 0).await;
     let room = hosts.ledger::<C>(1, key);

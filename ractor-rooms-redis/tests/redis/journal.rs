@@ -131,9 +131,8 @@ fn the_journal_finds_planted_faults() {
     }
     journal.note((1, 4), Told::HandedBack);
     journal.note((1, 5), Told::Unknown);
-    let verdict = |notes: &[u64]| {
-        journal.judge(&notes.iter().map(|number| (1, *number)).collect::<Vec<_>>())
-    };
+    let verdict =
+        |notes: &[u64]| journal.judge(&notes.iter().map(|number| (1, *number)).collect::<Vec<_>>());
     assert_eq!(verdict(&[1, 2, 3]), Verdict::default());
     assert_eq!(verdict(&[1, 2, 3, 5]), Verdict::default());
     assert_eq!(verdict(&[1, 3]).lost, [(1, 2)]);

@@ -90,11 +90,6 @@ struct Inner {
 }
 
 impl Knobs {
-    /// How often a note was handled, wherever.
-    pub(crate) fn times(&self, note: Note) -> usize {
-        self.0.handled.lock().iter().filter(|(_, handled)| *handled == note).count()
-    }
-
     /// What was handled on a host.
     pub(crate) fn handled_on(&self, host: &str) -> Vec<Note> {
         self.0.handled.lock().iter().filter(|(on, _)| on == host).map(|(_, note)| *note).collect()
