@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use futures::StreamExt;
-use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 
 use crate::config::RedisConfig;
 use crate::error::ConnectErr;
@@ -21,6 +21,8 @@ impl Authority {
     fn new() -> Self {
         let key = KeyPair::generate().expect("a key");
         let mut params = CertificateParams::new(Vec::new()).expect("no names");
+        // Where both have the same name, OpenSSL takes what was signed for signed by itself.
+        params.distinguished_name.push(DnType::CommonName, "authority");
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let pem = params.self_signed(&key).expect("signed by itself").pem();
         Self { pem, issuer: Issuer::new(params, key) }
@@ -63,7 +65,7 @@ async fn own_authority_serves_calls_bulk_and_pushes() {
     }
     assert_eq!(logged(&link, KEY).await, (0..100).collect::<Vec<u64>>());
 
-    let bytes = vec![7; 3 << 20];
+    let bytes = vec![7_u8; 3 << 20];
     let mut put = redis::pipe();
     put.cmd("SET").arg("t:{s1}:snap").arg(&bytes).cmd("STRLEN").arg("t:{s1}:snap");
     assert_eq!(int(&link.bulk(put).await.expect("it is put")[1]), 3 << 20);

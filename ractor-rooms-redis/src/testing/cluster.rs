@@ -45,8 +45,7 @@ impl PrivateCluster {
     async fn form(&self) -> Result<(), ServerErr> {
         let mut conns = Vec::new();
         for server in &self.servers {
-            let client = redis::Client::open(server.url()).map_err(no_cluster)?;
-            conns.push(client.get_multiplexed_async_connection().await.map_err(no_cluster)?);
+            conns.push(server.connect(None).await.map_err(no_cluster)?);
         }
         let third = SLOTS / MASTERS;
         let mut first = 0;

@@ -94,14 +94,14 @@ impl PrivateSentinel {
     /// # Errors
     /// [`ServerErr::NoSentinel`] when it refuses, as it does while another one goes on.
     pub async fn fail_over(&self) -> Result<(), ServerErr> {
-        let mut conn = connect(&self.sentinels[0], None).await?;
+        let mut conn = self.sentinels[0].connect(None).await.map_err(no_sentinel)?;
         let mut command = redis::cmd("SENTINEL");
         command.arg("FAILOVER").arg(Self::MASTER);
         command.exec_async(&mut conn).await.map_err(no_sentinel)
     }
 
     async fn until_in_sync(&self, password: Option<&str>) -> Result<(), ServerErr> {
-        let mut conn = connect(&self.servers[1], password).await?;
+        let mut conn = self.servers[1].connect(password).await.map_err(no_sentinel)?;
         let mut reason = String::new();
         for _ in 0..POLLS {
             let mut command = redis::cmd("INFO");
@@ -118,7 +118,7 @@ impl PrivateSentinel {
     async fn until_known(&self) -> Result<(), ServerErr> {
         let mut conns = Vec::new();
         for sentinel in &self.sentinels {
-            conns.push(connect(sentinel, None).await?);
+            conns.push(sentinel.connect(None).await.map_err(no_sentinel)?);
         }
         let mut reason = String::new();
         for _ in 0..POLLS {
@@ -147,21 +147,6 @@ impl PrivateSentinel {
 async fn state(conn: &mut MultiplexedConnection) -> redis::RedisResult<HashMap<String, String>> {
     let mut command = redis::cmd("SENTINEL");
     command.arg("MASTER").arg(PrivateSentinel::MASTER).query_async(conn).await
-}
-
-async fn connect(
-    server: &PrivateServer,
-    password: Option<&str>,
-) -> Result<MultiplexedConnection, ServerErr> {
-    use redis::IntoConnectionInfo as _;
-
-    let mut info = server.url().into_connection_info().map_err(no_sentinel)?;
-    if let Some(password) = password {
-        let settings = info.redis_settings().clone().set_password(password);
-        info = info.set_redis_settings(settings);
-    }
-    let client = redis::Client::open(info).map_err(no_sentinel)?;
-    client.get_multiplexed_async_connection().await.map_err(no_sentinel)
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "for map_err")]

@@ -8,6 +8,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, IntoConnectionInfo};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -18,6 +20,8 @@ const PORTS: usize = 5;
 /// How often and how many times the server is asked whether it is up: 10 s in all.
 const POLL: Duration = Duration::from_millis(10);
 const POLLS: usize = 1_000;
+/// How long a command that sets servers up may take.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// How a private server is set up.
 #[derive(Clone, Debug, Default)]
@@ -196,6 +200,22 @@ impl PrivateServer {
     /// [`ServerErr::Io`] when that fails.
     pub fn resume(&self) -> Result<(), ServerErr> {
         self.signal("CONT")
+    }
+
+    /// A connection for setting things up, patient as a busy machine needs it.
+    pub(super) async fn connect(
+        &self,
+        password: Option<&str>,
+    ) -> redis::RedisResult<MultiplexedConnection> {
+        let mut info = self.url().into_connection_info()?;
+        if let Some(password) = password {
+            let settings = info.redis_settings().clone().set_password(password);
+            info = info.set_redis_settings(settings);
+        }
+        let options = AsyncConnectionConfig::new()
+            .set_connection_timeout(Some(PATIENCE))
+            .set_response_timeout(Some(PATIENCE));
+        redis::Client::open(info)?.get_multiplexed_async_connection_with_config(&options).await
     }
 
     fn signal(&self, signal: &str) -> Result<(), ServerErr> {
