@@ -15,7 +15,7 @@ const TABLE: &str = "
 
     Greeting     | Ready0, Ready9 | =: Greet
     Greeting     | Accepted, AcceptedNoHost, AcceptedTwo, AcceptedNone | Idle seq=40: Next
-    Greeting     | OtherLife | Idle life=9: Next
+    Greeting     | OtherLife | Idle seq=0 life=9: Next
     Greeting     | Missing | =: FindHost(true), Backoff
     Greeting     | Closed | Idle last=0 seq=0 epoch=0 life=?: Refuse(3 closed), Next
     Greeting     | Fenced | Idle last=0 epoch=0 life=?: NewProducer(77), Next
