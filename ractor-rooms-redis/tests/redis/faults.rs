@@ -81,8 +81,8 @@ async fn the_ledger_is_exact_while_connections_are_cut<C: Class>() {
         for kind in ["normal", "pubsub"] {
             cut += run::<usize>(&mut operator, &["CLIENT", "KILL", "TYPE", kind]).await;
         }
-        if round % 3 == 0 {
-            let moved = hosts.migrate::<C>(2, KEY, round % 2).await;
+        if round % 5 == 0 {
+            let moved = hosts.migrate::<C>(2, KEY, (round / 5) % 2).await;
             moved.expect("it moves over connections that were just cut");
         }
     }

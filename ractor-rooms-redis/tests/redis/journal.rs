@@ -23,9 +23,12 @@ pub(crate) enum Told {
     Unknown,
 }
 
+/// What each sender sent, in order, and what it was told of it.
+type Sent = BTreeMap<u32, Vec<(u64, Told)>>;
+
 /// What was sent into one room. Clones share one list.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Journal(Arc<Mutex<BTreeMap<u32, Vec<(u64, Told)>>>>);
+pub(crate) struct Journal(Arc<Mutex<Sent>>);
 
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Verdict {
