@@ -6,36 +6,52 @@
 //! be lost, doubled or out of its sender's order; the program's own oracle judges that.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program speaks to its user")]
 
+use std::io::Write;
 use std::process::ExitCode;
 
 use clap::Parser;
 use tracing_subscriber::EnvFilter;
 
 mod document {
+    pub(crate) mod address;
     pub(crate) mod ballast;
     pub(crate) mod client;
     pub(crate) mod digest;
+    pub(crate) mod fleet;
+    pub(crate) mod host;
+    pub(crate) mod host_process;
+    pub(crate) mod interrupt;
     pub(crate) mod journal;
     pub(crate) mod mover;
     pub(crate) mod names;
     pub(crate) mod options;
     pub(crate) mod oracle;
+    pub(crate) mod order;
+    pub(crate) mod percentile;
+    pub(crate) mod ping;
     pub(crate) mod progress;
     pub(crate) mod room;
     pub(crate) mod run;
     pub(crate) mod schedule;
     pub(crate) mod script;
     pub(crate) mod senders;
+    pub(crate) mod serve;
     pub(crate) mod state;
+    pub(crate) mod store;
     pub(crate) mod summary;
     pub(crate) mod trace;
+    pub(crate) mod transport;
     pub(crate) mod typing;
     pub(crate) mod typist;
 }
 
+use document::interrupt::INTERRUPTED;
 use document::options::Options;
+use document::run::RunErr;
 use document::script::Script;
+use document::store::StoreErr;
 use document::{trace, typist};
+use ractor_rooms_redis::ConnectErr;
 
 /// Bad usage, or a trace that cannot be typed; clap exits with the same code.
 const BAD_USAGE: u8 = 2;
@@ -44,7 +60,15 @@ const BAD_USAGE: u8 = 2;
 async fn main() -> ExitCode {
     let options = Options::parse();
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("error"));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        // It would panic where stderr is gone, as it is for a host whose starter was killed.
+        .log_internal_errors(false)
+        .init();
+    if options.host_process.is_some() {
+        return serve().await;
+    }
     let script = match script(&options) {
         Ok(script) => script,
         Err(why) => {
@@ -55,6 +79,17 @@ async fn main() -> ExitCode {
     run(&options, script).await
 }
 
+/// Is one host.
+async fn serve() -> ExitCode {
+    match document::serve::serve().await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            let _ = writeln!(std::io::stderr(), "error: {why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
 /// What is to be typed, or why there is nothing to type.
 fn script(options: &Options) -> Result<Script, String> {
     options.check().map_err(|why| why.to_string())?;
@@ -63,7 +98,8 @@ fn script(options: &Options) -> Result<Script, String> {
         Some(path) => trace::load(path)
             .map_err(|why| format!("the trace {} cannot be typed: {why}", path.display()))?,
     };
-    whole.shortened_to(options.edits.unwrap_or(usize::MAX)).map_err(|why| why.to_string())
+    let edits = options.edits.and_then(|edits| edits.try_into().ok());
+    whole.shortened_to(edits.unwrap_or(usize::MAX)).map_err(|why| why.to_string())
 }
 
 /// Types the script and tells the user what came of it.
@@ -72,7 +108,7 @@ async fn run(options: &Options, script: Script) -> ExitCode {
         Ok(summary) => summary,
         Err(why) => {
             eprintln!("error: {why}");
-            return ExitCode::FAILURE;
+            return exit_code(&why);
         }
     };
     match serde_json::to_string(&summary) {
@@ -80,4 +116,16 @@ async fn run(options: &Options, script: Script) -> ExitCode {
         _ => println!("{summary}"),
     }
     if summary.all_right() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn exit_code(why: &RunErr) -> ExitCode {
+    match why {
+        RunErr::Store(StoreErr::Connect(
+            ConnectErr::InvalidUrl { .. }
+            | ConnectErr::InvalidOption { .. }
+            | ConnectErr::MissingFeature { .. },
+        )) => BAD_USAGE.into(),
+        RunErr::Interrupted => INTERRUPTED.into(),
+        RunErr::Store(_) | RunErr::Start(_) | RunErr::Signals(_) => ExitCode::FAILURE,
+    }
 }

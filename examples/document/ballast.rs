@@ -22,6 +22,11 @@ impl Ballast {
         Self(ballast)
     }
 
+    /// Its size.
+    pub(crate) fn bytes(&self) -> usize {
+        self.0.len()
+    }
+
     /// A sum by which two sides can see that they hold the same ballast.
     pub(crate) fn sha256(&self) -> String {
         sha256(&self.0)

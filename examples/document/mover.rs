@@ -18,7 +18,7 @@ const TRIES: u32 = 3;
 pub(crate) struct Mover<'a, C: DeliveryClass> {
     /// The number of the room.
     pub(crate) room: u32,
-    /// All hosts, in their order.
+    /// The way to each host that runs rooms, in their order.
     pub(crate) hosts: &'a [RoomHost],
     /// A way to the room from each host.
     pub(crate) clients: Vec<Client<C>>,

@@ -4,6 +4,12 @@ use std::fmt;
 use std::path::PathBuf;
 
 use clap::{Parser, ValueEnum, value_parser};
+use serde::{Deserialize, Serialize};
+
+use super::transport::Transport;
+
+/// More moves than this are a slip of the finger.
+const MAX_MOVES: i64 = 1_000_000;
 
 /// Type a document key by key while its room keeps moving between hosts, and prove that nothing of
 /// it gets lost, doubled or out of order on the way.
@@ -18,51 +24,61 @@ pub(crate) struct Options {
     pub(crate) trace: Option<PathBuf>,
 
     /// How many hosts there are
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = value_parser!(u32).range(1..=26))]
+    #[arg(long, value_name = "N", default_value_t = 3, allow_negative_numbers = true, value_parser = value_parser!(u32).range(1..=26))]
     pub(crate) hosts: u32,
 
     /// How many times each document moves, spread over its edits
-    #[arg(long, value_name = "N", default_value_t = 50)]
+    #[arg(long, value_name = "N", default_value_t = 50, allow_negative_numbers = true, value_parser = value_parser!(u32).range(0..=MAX_MOVES))]
     pub(crate) moves: u32,
 
-    /// What carries the messages between the hosts
-    #[arg(long, value_enum, default_value_t = Transport::Memory)]
+    /// What carries the messages between the hosts: `memory`, `redis` (a redis-server that is started
+    /// for this run) or the address of a Redis, such as redis://127.0.0.1:6379
+    #[arg(long, value_name = "WHAT", default_value = "memory")]
     pub(crate) transport: Transport,
+
+    /// The Redis is a cluster; with `--transport redis`, one of three masters is started
+    #[arg(long)]
+    pub(crate) cluster: bool,
+
+    /// Run every host in a process of its own, and the writers in this one
+    #[arg(long)]
+    pub(crate) processes: bool,
 
     /// What the room promises for a message that was accepted
     #[arg(long, value_enum, default_value_t = Class::Durable)]
     pub(crate) delivery: Class,
 
     /// How many writers there are; each types the whole session into a document of its own
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u32).range(1..=1000))]
+    #[arg(long, value_name = "N", default_value_t = 1, allow_negative_numbers = true, value_parser = value_parser!(u32).range(1..=1000))]
     pub(crate) writers: u32,
 
     /// Dead weight in each document's state, so that its snapshots are at least that big
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true, value_parser = value_parser!(u32).range(0..))]
     pub(crate) state_bytes: u32,
 
     /// Type only the first N edits
-    #[arg(long, value_name = "N")]
-    pub(crate) edits: Option<usize>,
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = whole_number)]
+    pub(crate) edits: Option<u64>,
 
     /// Decides the slips of the built-in typist and the bytes of the dead weight
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true, value_parser = whole_number)]
     pub(crate) seed: u64,
 
     /// Print the summary as one json object
     #[arg(long)]
     pub(crate) json: bool,
+
+    /// Be the host of this name, as told on stdin: what `--processes` starts
+    #[arg(long, value_name = "NAME", hide = true)]
+    pub(crate) host_process: Option<String>,
 }
 
-/// A transport by name.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub(crate) enum Transport {
-    /// All hosts in this process
-    Memory,
+fn whole_number(value: &str) -> Result<u64, String> {
+    value.parse().map_err(|_| format!("expected a whole number from 0 to {}", u64::MAX))
 }
 
 /// A delivery class by name.
-#[derive(Clone, Copy, Debug, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 pub(crate) enum Class {
     /// Fast: messages of the same host go straight into the mailbox
     Live,
@@ -81,18 +97,42 @@ impl fmt::Display for Class {
 
 /// Options that do not go together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct NowhereToMove;
+pub(crate) enum UsageErr {
+    /// Moves, and one host.
+    NowhereToMove,
+    /// Hosts in processes of their own, and a transport that is one process's memory.
+    NothingBetweenProcesses,
+    /// A cluster, and a transport that has none.
+    NoCluster,
+}
 
-impl fmt::Display for NowhereToMove {
+impl fmt::Display for UsageErr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a document can move only where there are two hosts: use --hosts 2 or more, or --moves 0")
+        f.write_str(match self {
+            Self::NowhereToMove => {
+                "a document can move only where there are two hosts: use --hosts 2 or more, or --moves 0"
+            }
+            Self::NothingBetweenProcesses => {
+                "processes do not share memory: use --processes with --transport redis or an address"
+            }
+            Self::NoCluster => "--cluster is said of a Redis: add --transport redis or an address",
+        })
     }
 }
 
 impl Options {
     /// Looks for what clap cannot see.
-    pub(crate) fn check(&self) -> Result<(), NowhereToMove> {
-        if self.hosts < 2 && self.moves > 0 { Err(NowhereToMove) } else { Ok(()) }
+    pub(crate) fn check(&self) -> Result<(), UsageErr> {
+        let in_memory = self.transport == Transport::Memory;
+        if self.hosts < 2 && self.moves > 0 {
+            Err(UsageErr::NowhereToMove)
+        } else if in_memory && self.processes {
+            Err(UsageErr::NothingBetweenProcesses)
+        } else if in_memory && self.cluster {
+            Err(UsageErr::NoCluster)
+        } else {
+            Ok(())
+        }
     }
 }
 
@@ -116,17 +156,51 @@ mod tests {
 
     #[test]
     fn bad_values_are_usage_errors() {
-        for line in ["--hosts 0", "--hosts 27", "--moves ten", "--transport pigeon", "--writers 0"]
-        {
+        let bad = [
+            "--hosts 0",
+            "--hosts 27",
+            "--moves ten",
+            "--moves -1",
+            "--moves 1000001",
+            "--transport pigeon",
+            "--writers 0",
+            "--writers -1",
+            "--edits -1",
+            "--seed -1",
+            "--state-bytes -1",
+        ];
+        for line in bad {
             let err = parse(&format!("document {line}")).unwrap_err();
             assert_eq!(err.exit_code(), 2, "{line}");
             assert_ne!(err.kind(), ErrorKind::UnknownArgument, "{line}");
+            let (option, value) = line.split_once(' ').unwrap();
+            let told = err.to_string();
+            assert!(told.contains(option) && told.contains(value), "{told}");
         }
     }
 
     #[test]
-    fn one_host_is_enough_only_without_moves() {
-        assert_eq!(parse("document --hosts 1").unwrap().check(), Err(NowhereToMove));
-        assert_eq!(parse("document --hosts 1 --moves 0").unwrap().check(), Ok(()));
+    fn a_number_below_its_range_is_told_the_range() {
+        for (line, range) in [("--moves -1", "0..=1000000"), ("--edits -1", "from 0 to")] {
+            let told = parse(&format!("document {line}")).unwrap_err().to_string();
+            assert!(told.contains(range), "{told}");
+        }
+    }
+
+    #[test]
+    fn options_that_do_not_go_together() {
+        let check = |line: &str| parse(&format!("document {line}")).unwrap().check();
+        assert_eq!(check("--hosts 1"), Err(UsageErr::NowhereToMove));
+        assert_eq!(check("--hosts 1 --moves 0"), Ok(()));
+        assert_eq!(check("--processes"), Err(UsageErr::NothingBetweenProcesses));
+        assert_eq!(check("--cluster"), Err(UsageErr::NoCluster));
+        assert_eq!(check("--processes --cluster --transport redis"), Ok(()));
+        assert_eq!(check("--processes --transport redis://127.0.0.1"), Ok(()));
+    }
+
+    #[test]
+    fn a_password_in_the_address_is_not_shown() {
+        let options = parse("document --transport redis://:secret@127.0.0.1").unwrap();
+        assert!(!format!("{options:?}").contains("secret"));
     }
 }

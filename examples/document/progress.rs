@@ -1,31 +1,34 @@
 //! What is seen while the documents are typed: edits done, and where each room is.
 
+use std::io::IsTerminal;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::names;
 
 /// More rooms than this do not fit beside the bar.
 const ROOMS_SHOWN: usize = 4;
 
-/// A bar on stderr. Nothing is drawn when it is hidden or stderr is no terminal.
+/// A bar on stderr if that is a terminal, and lines if it is not.
 #[derive(Debug)]
 pub(crate) struct Progress {
     bar: ProgressBar,
+    drawn: bool,
     places: Mutex<Vec<Option<u32>>>,
 }
 
 impl Progress {
     /// A bar for `edits` edits in `rooms` rooms.
-    pub(crate) fn new(edits: u64, rooms: u32, hidden: bool) -> Self {
+    pub(crate) fn new(edits: u64, rooms: u32) -> Self {
+        let drawn = std::io::stderr().is_terminal();
         let target =
-            if hidden { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
+            if drawn { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
         let style = ProgressStyle::with_template("{bar:40} {human_pos}/{human_len} edits  {msg}")
             .unwrap_or_else(|_| ProgressStyle::default_bar());
         let bar = ProgressBar::with_draw_target(Some(edits), target).with_style(style);
-        Self { bar, places: Mutex::new(vec![None; rooms as usize]) }
+        Self { bar, drawn, places: Mutex::new(vec![None; rooms as usize]) }
     }
 
     /// One more edit was accepted.
@@ -40,6 +43,20 @@ impl Progress {
             *place = Some(host);
         }
         self.bar.set_message(describe(&places));
+    }
+
+    /// Says how far it is, unless the bar says it.
+    pub(crate) fn tell(&self) {
+        if !self.drawn {
+            eprintln!("{}", self.line());
+        }
+    }
+
+    fn line(&self) -> String {
+        let places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
+        let [done, all] = [Some(self.bar.position()), self.bar.length()]
+            .map(|count| HumanCount(count.unwrap_or_default()));
+        format!("{done} of {all} edits  {}", describe(&places)).trim_end().to_owned()
     }
 
     /// Takes the bar away and says how long it stood.
@@ -67,5 +84,14 @@ mod tests {
         assert_eq!(describe(&[Some(1), None, Some(0)]), "doc-0 on host-b, doc-2 on host-a");
         assert_eq!(describe(&[None]), "");
         assert!(describe(&[Some(0); 5]).ends_with("doc-3 on host-a, ..."));
+    }
+
+    #[test]
+    fn a_line_says_how_far_it_is_and_where() {
+        let progress = Progress::new(2000, 1);
+        assert_eq!(progress.line(), "0 of 2,000 edits");
+        (0..1001).for_each(|_| progress.typed());
+        progress.seen(0, 2);
+        assert_eq!(progress.line(), "1,001 of 2,000 edits  doc-0 on host-c");
     }
 }

@@ -1,104 +1,142 @@
-//! The whole run: hosts, documents, and the judgement at the end.
+//! The whole run: a store, hosts, documents, and the judgement at the end.
 
 use std::fmt;
+use std::future::Future;
+use std::io;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::time::Duration;
 
-use ractor_rooms::{MemoryTransport, RoomHost};
 use tokio::task::JoinSet;
-use tokio::time::timeout;
+use tokio::time::interval;
 
 use super::ballast::Ballast;
-use super::client::PATIENCE;
-use super::names;
-use super::options::{Class, Options, Transport};
+use super::fleet::{Fleet, StartErr};
+use super::interrupt::Interrupt;
+use super::options::{Class, Options};
+use super::ping::Pinger;
 use super::progress::Progress;
-use super::room::{Beginning, DeliveryClass, Document, Durable, Live};
+use super::room::{Beginning, DeliveryClass, Durable, Live};
 use super::schedule::Schedule;
 use super::script::Script;
+use super::store::{Store, StoreErr};
 use super::summary::{Outcome, Summary};
 use super::typing::{Stage, type_document};
 
-/// Room in a snapshot for text and journal, beside the dead weight.
-const SNAPSHOT_ROOM: usize = 64 << 20;
+/// How often the progress is told where no bar can be drawn.
+const TOLD_EVERY: Duration = Duration::from_secs(5);
 
-/// A host did not start, so nothing was typed.
+/// Why there is nothing to judge.
 #[derive(Debug)]
-pub(crate) struct StartErr {
-    host: String,
-    why: String,
+pub(crate) enum RunErr {
+    /// There is no store.
+    Store(StoreErr),
+    /// A host did not start.
+    Start(StartErr),
+    /// Signals cannot be listened to.
+    Signals(io::Error),
+    /// The user ended it.
+    Interrupted,
 }
 
-impl fmt::Display for StartErr {
+impl fmt::Display for RunErr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} did not start: {}", self.host, self.why)
+        match self {
+            Self::Store(why) => write!(f, "{why}"),
+            Self::Start(why) => write!(f, "{why}"),
+            Self::Signals(why) => write!(f, "signals cannot be listened to: {why}"),
+            Self::Interrupted => f.write_str("interrupted"),
+        }
     }
 }
 
-/// Types the script into as many documents as there are writers, and judges what came of it.
-pub(crate) async fn run(options: &Options, script: Script) -> Result<Summary, StartErr> {
-    match options.delivery {
-        Class::Live => run_as::<Live>(options, script).await,
-        Class::Durable => run_as::<Durable>(options, script).await,
+/// Types the script into as many documents as there are writers, and judges what came of it. Whatever
+/// happens, the hosts are stopped and the store is left as it was.
+pub(crate) async fn run(options: &Options, script: Script) -> Result<Summary, RunErr> {
+    let mut interrupt = pin!(Interrupt::listen().map_err(RunErr::Signals)?.wished());
+    let store = tokio::select! {
+        store = Store::open(options) => store.map_err(RunErr::Store)?,
+        () = &mut interrupt => return Err(RunErr::Interrupted),
+    };
+    let ran = match options.delivery {
+        Class::Live => run_on::<Live>(&store, options, script, interrupt).await,
+        Class::Durable => run_on::<Durable>(&store, options, script, interrupt).await,
+    };
+    match (ran, store.clear().await) {
+        (Ok(mut summary), Err(why)) => {
+            summary.spoil(why.to_string());
+            Ok(summary)
+        }
+        (Err(failure), Err(why)) => {
+            eprintln!("error: {why}");
+            Err(failure)
+        }
+        (ran, Ok(())) => ran,
     }
 }
 
-async fn run_as<C: DeliveryClass>(options: &Options, script: Script) -> Result<Summary, StartErr> {
+async fn run_on<C: DeliveryClass>(
+    store: &Store,
+    options: &Options,
+    script: Script,
+    mut interrupt: Pin<&mut impl Future<Output = ()>>,
+) -> Result<Summary, RunErr> {
     let ballast = Ballast::new(options.state_bytes as usize, options.seed);
     let ballast_sha256 = ballast.sha256();
     let text = script.start.clone();
     let beginning = Arc::new(Beginning { text, ballast });
-    let hosts = start_hosts::<C>(options, &beginning).await?;
+    let mut fleet = Fleet::default();
+    let started = tokio::select! {
+        started = fleet.start::<C>(options, store, &beginning) => started.map_err(RunErr::Start),
+        () = &mut interrupt => Err(RunErr::Interrupted),
+    };
+    if let Err(failure) = started {
+        fleet.stop().await;
+        return Err(failure);
+    }
+    let pinger = store.address().cloned().map(Pinger::start);
     let schedule = Schedule::new(script.edits.len(), options.moves);
     let all_edits = script.edits.len() as u64 * u64::from(options.writers);
-    let progress = Progress::new(all_edits, options.writers, options.json);
+    let progress = Progress::new(all_edits, options.writers);
+    let hosts = fleet.ways(options.hosts);
     let stage = Arc::new(Stage { hosts, script, schedule, ballast_sha256, progress });
 
-    let mut documents = JoinSet::new();
-    for room in 0..options.writers {
-        documents.spawn(type_document::<C>(Arc::clone(&stage), room));
-    }
-    let mut outcomes = Vec::new();
-    while let Some(outcome) = documents.join_next().await {
-        outcomes.push(outcome.unwrap_or_else(|why| Outcome {
-            problems: vec![why.to_string()],
-            ..Outcome::default()
-        }));
-    }
+    let typed = tokio::select! {
+        outcomes = type_all::<C>(&stage, options.writers) => Some(outcomes),
+        () = interrupt => None,
+    };
     let elapsed = stage.progress.finish();
+    let ping = pinger.and_then(Pinger::finish);
+    let problems = fleet.stop().await;
+    let outcomes = typed.ok_or(RunErr::Interrupted)?;
     let mut summary = Summary::new(options, &stage.script, &outcomes, elapsed);
-
-    // The documents are done, so nobody else holds the stage any more.
-    let hosts = Arc::into_inner(stage).map(|stage| stage.hosts);
-    stop_hosts(hosts.unwrap_or_default(), &mut summary).await;
+    summary.pinged(ping);
+    problems.into_iter().for_each(|problem| summary.spoil(problem));
     Ok(summary)
 }
 
-async fn start_hosts<C: DeliveryClass>(
-    options: &Options,
-    beginning: &Arc<Beginning>,
-) -> Result<Vec<RoomHost>, StartErr> {
-    let transport = match options.transport {
-        Transport::Memory => MemoryTransport::new(),
-    };
-    let mut hosts = Vec::new();
-    for index in 0..options.hosts {
-        let host = names::host(index);
-        let started = RoomHost::builder(host.clone(), transport.clone())
-            .room(Document::<C>::new(index, Arc::clone(beginning)))
-            .max_snapshot_bytes(SNAPSHOT_ROOM + options.state_bytes as usize)
-            .start()
-            .await;
-        hosts.push(started.map_err(|why| StartErr { host, why: why.to_string() })?);
+async fn type_all<C: DeliveryClass>(stage: &Arc<Stage>, documents: u32) -> Vec<Outcome> {
+    let mut typing = JoinSet::new();
+    for room in 0..documents {
+        typing.spawn(type_document::<C>(Arc::clone(stage), room));
     }
-    Ok(hosts)
-}
-
-async fn stop_hosts(hosts: Vec<RoomHost>, summary: &mut Summary) {
-    for (name, host) in (0..).map(names::host).zip(hosts) {
-        match timeout(PATIENCE, host.shutdown()).await {
-            Ok(Ok(())) => {}
-            Ok(Err(why)) => summary.spoil(format!("{name} did not stop: {why}")),
-            Err(_) => summary.spoil(format!("{name} did not stop within {PATIENCE:?}")),
+    let mut outcomes = Vec::new();
+    let mut tell = interval(TOLD_EVERY);
+    tell.reset(); // The first tick would come at once.
+    loop {
+        let outcome = tokio::select! {
+            outcome = typing.join_next() => outcome,
+            _ = tell.tick() => {
+                stage.progress.tell();
+                continue;
+            }
+        };
+        match outcome {
+            Some(Ok(outcome)) => outcomes.push(outcome),
+            Some(Err(why)) => {
+                outcomes.push(Outcome { problems: vec![why.to_string()], ..Outcome::default() });
+            }
+            None => return outcomes,
         }
     }
 }

@@ -8,7 +8,10 @@ use serde::Serialize;
 
 use super::options::Options;
 use super::oracle::Verdict;
+use super::percentile::percentile;
+use super::ping::PingMicros;
 use super::script::Script;
+use super::transport::Transport;
 
 /// One move that a room really made.
 #[derive(Clone, Copy, Debug)]
@@ -70,6 +73,11 @@ pub(crate) struct Summary {
     hosts: u32,
     writers: u32,
     delivery: String,
+    transport: &'static str,
+    processes: bool,
+    /// How long the store took to answer a PING meanwhile, if it is one that can be asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ping_us: Option<PingMicros>,
     seed: u64,
     elapsed_ms: u64,
     problems: Vec<String>,
@@ -88,12 +96,8 @@ impl PauseMicros {
         let mut pauses: Vec<u64> =
             moves.iter().map(|one| one.pause.as_micros().try_into().unwrap_or(u64::MAX)).collect();
         pauses.sort_unstable();
-        // Nearest rank: the smallest value that this share of all values does not exceed.
-        let percentile = |percent: usize| {
-            let rank = (pauses.len() * percent).div_ceil(100);
-            rank.checked_sub(1).and_then(|rank| pauses.get(rank)).copied().unwrap_or(0)
-        };
-        Self { p50: percentile(50), p99: percentile(99), max: percentile(100) }
+        let [p50, p99, max] = [50, 99, 100].map(|percent| percentile(&pauses, percent));
+        Self { p50, p99, max }
     }
 }
 
@@ -133,6 +137,13 @@ impl Summary {
             hosts: options.hosts,
             writers: options.writers,
             delivery: options.delivery.to_string(),
+            transport: match (&options.transport, options.cluster) {
+                (Transport::Memory, _) => "memory",
+                (Transport::PrivateRedis | Transport::Redis(_), false) => "redis",
+                (Transport::PrivateRedis | Transport::Redis(_), true) => "redis cluster",
+            },
+            processes: options.processes,
+            ping_us: None,
             seed: options.seed,
             elapsed_ms: elapsed.as_millis().try_into().unwrap_or(u64::MAX),
             problems: outcomes.iter().flat_map(|o| o.problems.iter().cloned()).collect(),
@@ -145,6 +156,11 @@ impl Summary {
             && summary.ballast_intact
             && summary.problems.is_empty();
         summary
+    }
+
+    /// Adds how long the store took to answer a PING.
+    pub(crate) fn pinged(&mut self, ping_us: Option<PingMicros>) {
+        self.ping_us = ping_us;
     }
 
     /// Adds what went wrong after the documents were judged.
@@ -171,9 +187,14 @@ impl fmt::Display for Summary {
             Duration::from_millis(self.elapsed_ms),
         )?;
         let (moves, asked) = (HumanCount(self.moves), HumanCount(self.moves_asked));
+        let over = match self.transport {
+            "memory" => String::new(),
+            store if self.processes => format!(", over {store}, each a process"),
+            store => format!(", over {store}"),
+        };
         writeln!(
             f,
-            "moves      {moves} of {asked} between {} hosts ({})",
+            "moves      {moves} of {asked} between {} hosts ({}{over})",
             self.hosts, self.delivery
         )?;
         writeln!(f, "lost       {}", HumanCount(self.lost))?;
@@ -185,6 +206,9 @@ impl fmt::Display for Summary {
             let (all, largest) = (self.bytes_moved, self.snapshot_bytes);
             let (all, largest) = (HumanBytes(all), HumanBytes(largest));
             writeln!(f, "pause      p50 {p50:.1?}, p99 {p99:.1?}, max {max:.1?}")?;
+            if let Some(ping) = &self.ping_us {
+                writeln!(f, "ping       p50 {:.1?}", Duration::from_micros(ping.p50))?;
+            }
             writeln!(f, "moved      {all} in snapshots, the largest {largest}")?;
         }
         let text = if self.matches { "matches" } else { "DIFFERS" };

@@ -20,6 +20,7 @@ use super::summary::Outcome;
 
 /// What all documents of a run share.
 pub(crate) struct Stage {
+    /// The way to each host that runs rooms: itself, or one that only sends.
     pub(crate) hosts: Vec<RoomHost>,
     pub(crate) script: Script,
     pub(crate) schedule: Schedule,

@@ -2,6 +2,7 @@
 
 mod cluster;
 mod error;
+mod guard;
 mod proxy;
 mod sentinel;
 mod server;

@@ -74,11 +74,27 @@ fn a_text_that_differs_is_the_one_shown() {
 }
 
 #[test]
-fn percentiles_are_nearest_ranks() {
+fn pauses_are_summed_up_whatever_their_order() {
     let moves: Vec<Move> = (1..=200).rev().map(|us| moved(us, 0)).collect();
     assert_eq!(PauseMicros::of(&moves), PauseMicros { p50: 100, p99: 198, max: 200 });
-    assert_eq!(PauseMicros::of(&moves[..1]), PauseMicros { p50: 200, p99: 200, max: 200 });
     assert_eq!(PauseMicros::of(&[]), PauseMicros { p50: 0, p99: 0, max: 0 });
+}
+
+#[test]
+fn what_ran_over_redis_says_so() {
+    let line = "document --moves 2 --transport redis --cluster --processes";
+    let options = Options::parse_from(line.split(' '));
+    let script =
+        Script { start: String::new(), edits: vec![Edit::insert(0, "x")], end: "x".into() };
+    let mut summary = Summary::new(&options, &script, &[good()], Duration::from_secs(1));
+    summary.pinged(Some(PingMicros { p50: 90 }));
+    let json = serde_json::to_value(&summary).unwrap();
+    assert_eq!((&json["transport"], &json["processes"]), (&"redis cluster".into(), &true.into()));
+    assert_eq!(json["ping_us"]["p50"], 90);
+    let text = summary.to_string();
+    assert!(text.contains("3 hosts (durable, over redis cluster, each a process)\n"), "{text}");
+    assert!(text.contains("\nping       p50 90.0µs\n"), "{text}");
+    assert!(summary.all_right());
 }
 
 #[test]
@@ -92,6 +108,7 @@ fn the_json_has_what_was_promised() {
     }
     assert_eq!(json["sha256"], "5eed");
     assert_eq!(json["matches"], true);
+    assert!(json.get("ping_us").is_none());
 }
 
 #[test]

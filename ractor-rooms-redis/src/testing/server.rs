@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,6 +15,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use super::error::{ServerErr, io};
+use super::guard::Guard;
 
 /// How often another port is tried when somebody else took the one that was free.
 const PORTS: usize = 5;
@@ -92,10 +94,11 @@ pub(super) fn quoted(word: &str) -> String {
 }
 
 /// A `redis-server` on a free port of the loopback, with a folder of its own. It ends, and its folder
-/// goes, when this is dropped.
+/// goes, when this is dropped, and also when this process is killed.
 #[derive(Debug)]
 pub struct PrivateServer {
     child: Child,
+    guard: Option<Guard>,
     directory: PathBuf,
     port: u16,
     tls_port: Option<u16>,
@@ -131,7 +134,8 @@ impl PrivateServer {
                     return Err(error);
                 }
             };
-            let mut server = Self { child, directory, port, tls_port, sentinel };
+            let mut server = Self { child, guard: None, directory, port, tls_port, sentinel };
+            server.guard()?;
             match server.wait_until_up().await {
                 Ok(()) => return Ok(server),
                 Err(error) => failure = error,
@@ -160,6 +164,8 @@ impl PrivateServer {
     /// # Errors
     /// [`ServerErr::Io`] when that fails.
     pub fn kill9(&mut self) -> Result<(), ServerErr> {
+        // First, or it could kill whoever gets the number of the process next.
+        self.guard = None;
         self.child.kill().map_err(io("kill redis-server"))?;
         self.child.wait().map(drop).map_err(io("wait for redis-server to end"))
     }
@@ -171,6 +177,7 @@ impl PrivateServer {
     pub async fn restart(&mut self) -> Result<(), ServerErr> {
         self.kill9()?;
         self.child = launch(&self.directory, self.sentinel)?;
+        self.guard()?;
         self.wait_until_up().await
     }
 
@@ -232,6 +239,12 @@ impl PrivateServer {
         }
     }
 
+    fn guard(&mut self) -> Result<(), ServerErr> {
+        let guard = Guard::over(self.child.id(), &self.directory);
+        self.guard = Some(guard.map_err(io("guard redis-server by a shell"))?);
+        Ok(())
+    }
+
     async fn wait_until_up(&mut self) -> Result<(), ServerErr> {
         for _ in 0..POLLS {
             // Asked after the greeting too: somebody else may have the port.
@@ -255,6 +268,7 @@ impl PrivateServer {
 
 impl Drop for PrivateServer {
     fn drop(&mut self) {
+        self.guard = None;
         // Whatever fails here has ended or gone already.
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -343,6 +357,8 @@ fn launch(directory: &std::path::Path, sentinel: bool) -> Result<Child, ServerEr
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
+        // Ctrl-C on the terminal is for the starter, which ends the server when it is done with it.
+        .process_group(0)
         .spawn();
     started.map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => ServerErr::NotInstalled,

@@ -1,0 +1,154 @@
+//! A host in a process of its own, seen from the one that started it.
+
+use std::fmt;
+use std::io;
+use std::process::{ExitStatus, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::process::{Child, ChildStdin, Command};
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+use super::client::PATIENCE;
+use super::names;
+use super::order::{Order, READY, STOP, read_line};
+
+/// A longer line of a host is passed on in pieces.
+const PASSED_ON_AT_ONCE: u64 = 64 << 10;
+
+/// Why a process is no host.
+#[derive(Debug)]
+pub(crate) enum ProcessErr {
+    /// It was not started, or not reached.
+    Io(io::Error),
+    /// The order could not be written down.
+    Order(serde_json::Error),
+    /// It ended, or said something else, before it was ready. It told why on its stderr.
+    NotReady,
+    /// It was not ready in time.
+    TooSlow,
+}
+
+impl fmt::Display for ProcessErr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Io(why) => write!(f, "its process cannot be used: {why}"),
+            Self::Order(why) => write!(f, "its order cannot be written down: {why}"),
+            Self::NotReady => f.write_str("its process ended before it was ready"),
+            Self::TooSlow => write!(f, "its process was not ready within {PATIENCE:?}"),
+        }
+    }
+}
+
+impl From<io::Error> for ProcessErr {
+    fn from(why: io::Error) -> Self {
+        Self::Io(why)
+    }
+}
+
+/// A host in a process of its own. The process ends when this is dropped.
+#[derive(Debug)]
+pub(crate) struct HostProcess {
+    name: String,
+    stdin: ChildStdin,
+    stopping: Arc<AtomicBool>,
+    ended: JoinHandle<io::Result<ExitStatus>>,
+}
+
+impl HostProcess {
+    /// Starts one and waits until the host has started in it.
+    pub(crate) async fn start(order: &Order) -> Result<Self, ProcessErr> {
+        let name = names::host(order.host);
+        let mut child = Command::new(std::env::current_exe()?)
+            .args(["--host-process", &name])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            // Ctrl-C on the terminal is for the starter, which then ends its hosts in order.
+            .process_group(0)
+            .kill_on_drop(true)
+            .spawn()?;
+        let missing = || io::Error::other("a pipe is missing");
+        let mut stdin = child.stdin.take().ok_or_else(missing)?;
+        let stdout = child.stdout.take().ok_or_else(missing)?;
+        let stderr = child.stderr.take().ok_or_else(missing)?;
+        let words = tokio::spawn(pass_on(stderr, name.clone()));
+        let line = order.to_line().map_err(ProcessErr::Order)?;
+        let begin = async {
+            stdin.write_all(&line).await?;
+            stdin.flush().await?;
+            read_line(&mut BufReader::new(stdout)).await
+        };
+        let said = timeout(PATIENCE, begin).await.map_err(|_| ProcessErr::TooSlow)?;
+        if said.is_ok_and(|said| said == READY.as_bytes()) {
+            let stopping = Arc::new(AtomicBool::new(false));
+            let watch = watch(child, words, Arc::clone(&stopping), name.clone());
+            return Ok(Self { name, stdin, stopping, ended: tokio::spawn(watch) });
+        }
+        // It ends, at the latest now. What it says on its stderr is better heard before the error.
+        drop(stdin);
+        let _ = timeout(PATIENCE, words).await;
+        Err(ProcessErr::NotReady)
+    }
+
+    /// Tells the host to stop, waits for its end, and says what was wrong with it.
+    pub(crate) async fn stop(mut self) -> Option<String> {
+        let name = &self.name;
+        let early = self.ended.is_finished();
+        self.stopping.store(true, Ordering::Relaxed);
+        // If this fails it has ended, which is found next.
+        let _ = self.stdin.write_all(format!("{STOP}\n").as_bytes()).await;
+        let status = match timeout(PATIENCE, &mut self.ended).await {
+            Ok(Ok(Ok(status))) => status,
+            Ok(Ok(Err(why))) => return Some(format!("{name} could not be waited for: {why}")),
+            Ok(Err(why)) => return Some(format!("{name} could not be waited for: {why}")),
+            Err(_) => {
+                // Its process ends with the task that holds it.
+                self.ended.abort();
+                return Some(format!("{name} did not stop within {PATIENCE:?}"));
+            }
+        };
+        match (early, status.success()) {
+            (true, _) => Some(format!("the process of {name} ended during the run: {status}")),
+            (false, false) => Some(format!("the process of {name} ended badly: {status}")),
+            (false, true) => None,
+        }
+    }
+}
+
+impl Drop for HostProcess {
+    fn drop(&mut self) {
+        self.ended.abort();
+    }
+}
+
+/// Waits for the end of a process and says at once if it comes by itself.
+async fn watch(
+    mut child: Child,
+    words: JoinHandle<()>,
+    stopping: Arc<AtomicBool>,
+    name: String,
+) -> io::Result<ExitStatus> {
+    let status = child.wait().await?;
+    // Until all it said is out.
+    let _ = timeout(PATIENCE, words).await;
+    if !stopping.load(Ordering::Relaxed) {
+        eprintln!("{name}: its process ended: {status}");
+    }
+    Ok(status)
+}
+
+/// Passes on what a host says, with its name before each line.
+async fn pass_on(from: impl AsyncRead + Unpin, name: String) {
+    let mut from = BufReader::new(from);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        match (&mut from).take(PASSED_ON_AT_ONCE).read_until(b'\n', &mut line).await {
+            Ok(1..) => eprintln!("{name}: {}", String::from_utf8_lossy(line.trim_ascii_end())),
+            Ok(0) | Err(_) => return,
+        }
+    }
+}
