@@ -127,7 +127,7 @@ async fn somebody_else_is_there() {
 }
 
 #[tokio::test]
-async fn passwords() {
+async fn br28_passwords() {
     let server = server(ServerOptions::default().password(SECRET)).await;
     let port = server.port();
     open(RedisConfig::new(server.url()).password(SECRET)).await.expect("by the setter");
@@ -184,7 +184,7 @@ async fn a_server_that_throws_keys_away() {
 }
 
 #[tokio::test]
-async fn rights_that_are_missing() {
+async fn br29_rights_that_are_missing() {
     let all = "on >hunter2 ~rooms:* &rooms:* +@all -@admin";
     let options = ServerOptions::default()
         .line(format!("user enough {all}"))

@@ -77,14 +77,21 @@ impl Proxy {
         self.weather.send_modify(|weather| weather.black_holed_below = next);
     }
 
+    /// Lets no byte through on any connection, new ones too, and keeps all open, until [`Proxy::heal`].
+    pub fn swallow(&self) {
+        self.weather.send_modify(|weather| weather.black_holed_below = u64::MAX);
+    }
+
     /// Delays every piece of data, in both directions.
     pub fn delay(&self, delay: Duration) {
         self.weather.send_modify(|weather| weather.delay = delay);
     }
 
-    /// Serves everything again. What a black hole swallowed stays lost.
+    /// Serves new connections again. What a black hole swallowed stays lost, and so do its connections.
     pub fn heal(&self) {
+        let next = self.connections() + 1;
         self.weather.send_modify(|weather| {
+            weather.black_holed_below = weather.black_holed_below.min(next);
             weather.closed = false;
             weather.delay = Duration::ZERO;
         });

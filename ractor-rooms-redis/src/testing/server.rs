@@ -181,6 +181,18 @@ impl PrivateServer {
         self.wait_until_up().await
     }
 
+    /// Cuts the log of commands off, as a loss of power may: `keep` says how many of its bytes stay. For a
+    /// server that was started with [`ServerOptions::append_only`] and does not run now.
+    ///
+    /// # Errors
+    /// [`ServerErr::Io`] when there is no such log.
+    pub fn tear_log(&self, keep: impl FnOnce(&[u8]) -> usize) -> Result<(), ServerErr> {
+        let log = self.directory.join("appendonlydir").join("appendonly.aof.1.incr.aof");
+        let bytes = std::fs::read(&log).map_err(io("read the log of commands"))?;
+        let kept = &bytes[..keep(&bytes).min(bytes.len())];
+        std::fs::write(&log, kept).map_err(io("write the log of commands"))
+    }
+
     /// Stops it in its tracks, connections open, until [`PrivateServer::resume`].
     ///
     /// # Errors

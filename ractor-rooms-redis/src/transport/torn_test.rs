@@ -273,7 +273,7 @@ impl Story {
 }
 
 #[tokio::test]
-async fn a_script_that_was_cut_off_heals_when_it_is_repeated() {
+async fn h02_a_script_that_was_cut_off_heals_when_it_is_repeated() {
     let server = PrivateServer::start().await.unwrap();
     let limits = RecordLimits { producers: 3, ..small_limits(MINUTE) };
     let config = super::bench::config(&server, "torn", limits);
