@@ -221,21 +221,41 @@ fn cast(c: &mut Criterion, threads: usize, senders: u32) {
     runtime.block_on(async { setup.host.shutdown().await.expect("a running host") });
 }
 
-/// Calls one after the other, each with this deadline.
-fn calls<F: Future<Output = ()> + Send + 'static>(
+/// The time of calls that are made one after the other.
+fn calls<T: Asked>(
     runtime: &Runtime,
+    target: &T,
     total: u64,
-    call: impl Fn() -> F + Send + 'static,
+    deadline: Option<Duration>,
 ) -> Duration {
+    let target = target.clone();
     let task = async move {
         let clock = Clock::system();
         let start = clock.mark();
         for _ in 0..total {
-            call().await;
+            target.ask(deadline).await;
         }
         clock.elapsed_since(start)
     };
     runtime.block_on(runtime.spawn(task)).expect("a batch")
+}
+
+trait Asked: Clone + Send + Sync + 'static {
+    fn ask(&self, deadline: Option<Duration>) -> impl Future<Output = u64> + Send;
+}
+
+impl Asked for ActorRef<PlainCounterMsg> {
+    async fn ask(&self, deadline: Option<Duration>) -> u64 {
+        let answer = self.call(PlainCounterMsg::Next, deadline).await;
+        answer.expect("a running actor").expect("an answer")
+    }
+}
+
+impl Asked for RoomRef<Counter> {
+    async fn ask(&self, deadline: Option<Duration>) -> u64 {
+        let answer = self.call(CounterMsg::Next, deadline).await;
+        answer.expect("a live room").expect("an answer")
+    }
 }
 
 fn call(c: &mut Criterion, threads: usize, deadline: Option<Duration>) {
@@ -253,27 +273,10 @@ fn call(c: &mut Criterion, threads: usize, deadline: Option<Duration>) {
         // A room's call always has a deadline, an actor's has none by default.
         None => (format!("local call, {threads} threads, actor without a deadline"), None),
     };
-    let plain = || {
-        let plain = plain.clone();
-        calls(&runtime, total, move || {
-            let plain = plain.clone();
-            async move {
-                let answer = plain.call(PlainCounterMsg::Next, deadline).await;
-                answer.expect("a running actor").expect("an answer");
-            }
-        })
-    };
-    let room = || {
-        let room = room.clone();
-        calls(&runtime, total, move || {
-            let room = room.clone();
-            async move {
-                let answer = room.call(CounterMsg::Next, deadline).await;
-                answer.expect("a live room").expect("an answer");
-            }
-        })
-    };
-    let mut pair = Pair::new(plain, room);
+    let mut pair = Pair::new(
+        || calls(&runtime, &plain, total, deadline),
+        || calls(&runtime, &room, total, deadline),
+    );
     let mut group = c.benchmark_group(&name);
     yardstick::set_time(&mut group);
     group.throughput(Throughput::Elements(total));

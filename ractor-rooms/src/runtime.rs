@@ -7,7 +7,7 @@
 //!             ├─ Adopter, Source: pure machines, driven
 //!             └─ RoomRunner (actor, one per room) ─ the app's RoomActor
 //!
-//!   RoomRef ─ Route (gate) ─┬─ the runner's mailbox      (live room, same host)
+//!   RoomRef ─ Route (gate) ─┬─ the room's Mailbox        (live room, same host)
 //!                           └─ Courier ─ the room's log  (everything else)
 //! ```
 //!
@@ -24,6 +24,7 @@ mod events;
 mod host;
 mod inbox;
 mod kinds;
+mod mailbox;
 mod migrate;
 mod not_running;
 mod reply;

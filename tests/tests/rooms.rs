@@ -10,6 +10,8 @@
 mod bad_input;
 #[path = "rooms/bounds.rs"]
 mod bounds;
+#[path = "rooms/bursts.rs"]
+mod bursts;
 #[path = "rooms/calls.rs"]
 mod calls;
 #[path = "rooms/field_reports.rs"]

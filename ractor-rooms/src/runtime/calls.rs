@@ -1,6 +1,5 @@
 //! Calls that wait for an answer at this host, by number.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use dashmap::DashMap;
@@ -9,18 +8,46 @@ use super::reply::Outcome;
 
 type Waiter = Box<dyn FnOnce(Outcome) + Send + Sync>;
 
+/// Tells the tables of this process from each other.
+static TABLES: AtomicU64 = AtomicU64::new(0);
+
 /// The pending calls of a host. A call is in here only once its reply address has left the process as
 /// bytes; one that is answered in memory never is.
-#[derive(Default)]
 pub(crate) struct CallTable {
+    id: u64,
     next: AtomicU64,
     waiting: DashMap<u64, Waiter>,
 }
 
+/// The number that a call has in its host's table, in which it may never be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct CallNumber {
+    table: u64,
+    number: u64,
+}
+
+impl Default for CallTable {
+    fn default() -> Self {
+        let id = TABLES.fetch_add(1, Ordering::Relaxed);
+        Self { id, next: AtomicU64::new(0), waiting: DashMap::new() }
+    }
+}
+
 impl CallTable {
-    /// Adds a waiter and gives it a number. Numbers are not used again within an incarnation.
-    pub(crate) fn add(&self, waiter: Waiter) -> u64 {
+    /// A number for a call. Numbers are not used again within an incarnation.
+    pub(crate) fn number(&self) -> CallNumber {
         let number = self.next.fetch_add(1, Ordering::Relaxed) + 1;
+        CallNumber { table: self.id, number }
+    }
+
+    /// Adds a waiter and gives it a number.
+    pub(crate) fn add(&self, waiter: Waiter) -> u64 {
+        self.add_as(self.number(), waiter)
+    }
+
+    /// Adds a waiter under the number that it was given, or under another if that was another table's.
+    pub(crate) fn add_as(&self, call: CallNumber, waiter: Waiter) -> u64 {
+        let number = if call.table == self.id { call.number } else { self.number().number };
         self.waiting.insert(number, waiter);
         number
     }
@@ -36,25 +63,9 @@ impl CallTable {
             waiter(outcome);
         }
     }
-}
 
-/// The place of one call in the table, if it got one. Given up when the caller stops waiting, so that
-/// the table does not grow with calls that timed out.
-#[derive(Default)]
-pub(crate) struct CallPlace {
-    number: AtomicU64,
-}
-
-impl CallPlace {
-    pub(crate) fn set(&self, number: u64) {
-        self.number.store(number, Ordering::Release);
-    }
-
-    /// Removes the call from the table.
-    pub(crate) fn give_up(self: &Arc<Self>, table: &CallTable) {
-        let number = self.number.load(Ordering::Acquire);
-        if number != 0 {
-            table.waiting.remove(&number);
-        }
+    /// Nobody waits for a call any more.
+    pub(crate) fn give_up(&self, call: CallNumber) {
+        self.waiting.remove(&call.number);
     }
 }

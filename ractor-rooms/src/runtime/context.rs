@@ -351,8 +351,14 @@ impl RoomSink {
 
     /// It returned; `leave` when it returned `Ok`.
     pub(crate) fn settle(&self, leave: bool) {
-        self.keeping.store(false, Ordering::SeqCst);
-        let kept = std::mem::take(&mut *self.kept.lock());
+        if !self.keeping.load(Ordering::SeqCst) {
+            return; // nothing was kept since
+        }
+        let kept = {
+            let mut kept = self.kept.lock();
+            self.keeping.store(false, Ordering::SeqCst);
+            std::mem::take(&mut *kept)
+        };
         if leave {
             for (addr, outcome) in kept {
                 self.core.deliver(addr, outcome);
@@ -370,11 +376,14 @@ impl ReplySink for RoomSink {
             (Outcome::Dropped, Some(reason)) => Outcome::Closed { reason: reason.clone() },
             (outcome, _) => outcome,
         };
-        if self.keeping.load(Ordering::SeqCst) {
-            self.kept.lock().push((addr, outcome));
-        } else {
-            self.core.deliver(addr, outcome);
+        {
+            // Under the lock, so that nothing is kept after the last look at it.
+            let mut kept = self.kept.lock();
+            if self.keeping.load(Ordering::SeqCst) {
+                return kept.push((addr, outcome));
+            }
         }
+        self.core.deliver(addr, outcome);
     }
 }
 

@@ -66,7 +66,6 @@ impl<R: RoomActor> RoomKind for TypedKind<R> {
                 freeze: 0.into(),
                 muted: false.into(),
                 dirty: false.into(),
-                taken: 0.into(),
                 handled: 0.into(),
                 checkpointed: 0.into(),
                 checkpoint_at: Mutex::new(core.clock.mark()),
@@ -76,7 +75,7 @@ impl<R: RoomActor> RoomKind for TypedKind<R> {
                 StartArgs { core: core.clone(), shared: shared.clone(), acquired, bytes, args };
             match Actor::spawn_linked(None, runner, start, supervisor).await {
                 Ok((actor, _)) => {
-                    let route = Route::to(&core, &room);
+                    let route = Route::<R>::to(&core, &room);
                     Ok(Arc::new(TypedRunner { actor, route, shared }) as Arc<dyn Runner>)
                 }
                 Err(SpawnErr::StartupFailed(error)) => Err(match error.downcast::<StartErr>() {

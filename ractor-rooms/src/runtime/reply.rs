@@ -11,7 +11,7 @@ use serde::ser::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use tokio::sync::oneshot;
 
-use super::calls::{CallPlace, CallTable};
+use super::calls::{CallNumber, CallTable};
 use super::scope;
 use crate::codec::{CodecErr, body};
 use crate::id::{Incarnation, Life, RoomId};
@@ -57,7 +57,7 @@ pub struct Reply<T> {
 
 enum Cell<T> {
     /// The caller waits in this process.
-    Port { port: oneshot::Sender<Result<T, Outcome>>, place: Arc<CallPlace> },
+    Port { port: oneshot::Sender<Result<T, Outcome>>, call: CallNumber },
     /// The caller is reached through a host. `owed` is cleared once another copy of the address has been
     /// written, because that copy then answers for a drop.
     Addr { addr: ReplyAddr, sink: Arc<dyn ReplySink>, owed: bool },
@@ -66,8 +66,8 @@ enum Cell<T> {
 }
 
 impl<T> Reply<T> {
-    pub(crate) fn port(port: oneshot::Sender<Result<T, Outcome>>, place: Arc<CallPlace>) -> Self {
-        Self::from_cell(Cell::Port { port, place })
+    pub(crate) fn port(port: oneshot::Sender<Result<T, Outcome>>, call: CallNumber) -> Self {
+        Self::from_cell(Cell::Port { port, call })
     }
 
     pub(crate) fn addressed(addr: ReplyAddr, sink: Arc<dyn ReplySink>) -> Self {
@@ -140,10 +140,9 @@ impl<T: DeserializeOwned + Send + 'static> Reply<T> {
     fn address(&self) -> Option<ReplyAddr> {
         let mut cell = self.cell.lock();
         match std::mem::replace(&mut *cell, Cell::Done) {
-            Cell::Port { port, place } => {
+            Cell::Port { port, call } => {
                 let scope = scope::current()?;
-                let number = scope.calls.add(Box::new(waiter(port)));
-                place.set(number);
+                let number = scope.calls.add_as(call, Box::new(waiter(port)));
                 let addr = scope.address(number);
                 *cell = Cell::Addr { addr: addr.clone(), sink: scope.sink, owed: false };
                 Some(addr)

@@ -7,13 +7,13 @@ use ractor::rpc::CallResult;
 use serde::de::DeserializeOwned;
 use tokio::sync::oneshot;
 
-use super::calls::{CallPlace, CallTable};
+use super::calls::{CallNumber, CallTable};
 use super::core::HostCore;
 use super::error::RoomErr;
 use super::events::EventStream;
 use super::reply::{Outcome, Reply};
 use super::room_actor::RoomActor;
-use super::route::Route;
+use super::route::{Acked, Route};
 use crate::id::{IdErr, RoomId};
 use crate::transport::TransportErr;
 
@@ -102,37 +102,34 @@ impl<R: RoomActor> RoomRef<R> {
         F: FnOnce(Reply<T>) -> R::Msg,
     {
         let (port, answer) = oneshot::channel();
-        let place = Arc::new(CallPlace::default());
-        // Also when this future is dropped: the table must not keep a call that nobody waits for.
-        let _leave = Leave { place: place.clone(), table: &self.core.calls };
-        let message = message(Reply::port(port, place));
+        let calls = &*self.core.calls;
+        let mut leave = Leave { call: calls.number(), table: Some(calls) };
+        let message = message(Reply::port(port, leave.call));
         let acked = match &self.target {
             Ok((_, route)) => route.send(message)?,
             Err(error) => return Err(RoomErr::Address { error: error.clone(), message }),
         };
         let timeout = timeout.unwrap_or(self.core.config.call_timeout);
-        let answered = async {
-            tokio::pin!(answer);
-            let outcome = match acked {
-                None => answer.await,
-                Some(acked) => tokio::select! {
-                    biased;
-                    outcome = &mut answer => outcome,
-                    acked = acked => match acked {
-                        Ok(Err(error)) => return Err(error),
-                        // Accepted; or nobody can tell, and an answer may still come.
-                        Ok(Ok(())) | Err(_) => answer.await,
-                    },
-                },
-            };
-            outcome.map_or(Ok(CallResult::SenderError), |outcome| match outcome {
-                Ok(value) => Ok(CallResult::Success(value)),
-                Err(Outcome::Closed { reason }) => Err(RoomErr::Closed { reason, message: None }),
-                Err(Outcome::Unknown) => Err(RoomErr::OutcomeUnknown),
-                Err(Outcome::Dropped | Outcome::Answer(_)) => Ok(CallResult::SenderError),
-            })
+        let answered = match acked {
+            None => tokio::time::timeout(timeout, answer).await.map(Ok),
+            Some(acked) => tokio::time::timeout(timeout, accepted(acked, answer)).await,
         };
-        tokio::time::timeout(timeout, answered).await.unwrap_or(Ok(CallResult::Timeout))
+        match answered {
+            Ok(Ok(Ok(answer))) => {
+                leave.table = None; // who answered took it out
+                match answer {
+                    Ok(value) => Ok(CallResult::Success(value)),
+                    Err(Outcome::Closed { reason }) => {
+                        Err(RoomErr::Closed { reason, message: None })
+                    }
+                    Err(Outcome::Unknown) => Err(RoomErr::OutcomeUnknown),
+                    Err(Outcome::Dropped | Outcome::Answer(_)) => Ok(CallResult::SenderError),
+                }
+            }
+            Ok(Ok(Err(_))) => Ok(CallResult::SenderError),
+            Ok(Err(error)) => Err(error),
+            Err(_) => Ok(CallResult::Timeout),
+        }
     }
 
     /// The room's events from now on.
@@ -147,14 +144,34 @@ impl<R: RoomActor> RoomRef<R> {
     }
 }
 
+/// Waits for an answer, or for the news that the question was not accepted.
+async fn accepted<T, M>(
+    acked: Acked<M>,
+    mut answer: oneshot::Receiver<T>,
+) -> Result<Result<T, oneshot::error::RecvError>, RoomErr<M>> {
+    tokio::select! {
+        biased;
+        answer = &mut answer => Ok(answer),
+        acked = acked => match acked {
+            Ok(Err(error)) => Err(error),
+            // Accepted; or nobody can tell, and an answer may still come.
+            Ok(Ok(())) | Err(_) => Ok(answer.await),
+        },
+    }
+}
+
+/// A call that may be in the table. Taken out also when the caller's future is dropped: the table must
+/// not keep a call that nobody waits for.
 struct Leave<'a> {
-    place: Arc<CallPlace>,
-    table: &'a CallTable,
+    call: CallNumber,
+    table: Option<&'a CallTable>,
 }
 
 impl Drop for Leave<'_> {
     fn drop(&mut self) {
-        self.place.give_up(self.table);
+        if let Some(table) = self.table {
+            table.give_up(self.call);
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! The way from this host to one room: the gate, the mailbox behind it, and the courier beside it.
 //!
-//! Lock order: door, then `held`, then the courier's. A send holds the reader side of the door for as
+//! Lock order: door, then `held`, then the mailbox's queue or the courier's. A send holds the reader side of the door for as
 //! long as it takes to put the message somewhere, which is what a closing gate waits for.
 
 use std::collections::VecDeque;
@@ -10,18 +10,17 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use parking_lot::{Mutex, RwLock};
-use ractor::{ActorId, ActorRef, MessagingErr};
+use ractor::ActorId;
 use tokio::sync::oneshot;
 
 use super::core::{HostCore, RoomFault};
 use super::courier::{Courier, Parcel, Undelivered};
 use super::error::RoomErr;
+use super::mailbox::{Mailbox, NotPut};
 use super::room_actor::RoomActor;
-use super::runner::RoomMessage;
-use super::runner_handle::RunnerShared;
 use super::wire::encode_message;
 use crate::codec::CodecErr;
-use crate::id::{RoomId, Seq};
+use crate::id::{Life, RoomId, Seq};
 use crate::protocol::Gate;
 use crate::protocol::gate::{GateAction, GateEvent};
 
@@ -40,51 +39,9 @@ pub(crate) struct Route<R: RoomActor> {
 
 struct Door<R: RoomActor> {
     gate: Gate,
-    mailbox: Option<Mailbox<R>>,
-}
-
-/// A runner's mailbox, with a bound: ractor's own has none.
-struct Mailbox<R: RoomActor> {
-    actor: ActorRef<RoomMessage<R>>,
-    shared: Arc<RunnerShared>,
-    /// Messages put in since the gate opened, on top of what the runner had taken by then.
-    put: AtomicU64,
-    limit: u64,
-}
-
-impl<R: RoomActor> Mailbox<R> {
-    /// Puts a message in, under the door's reader side.
-    #[inline]
-    fn put(&self, message: R::Msg) -> Result<(), NotPut<R::Msg>> {
-        let put = self.put.fetch_add(1, Ordering::Relaxed);
-        if put.wrapping_sub(self.shared.taken.load(Ordering::Relaxed)) >= self.limit {
-            self.put.fetch_sub(1, Ordering::Relaxed);
-            return Err(NotPut::Full(message));
-        }
-        match self.actor.cast(RoomMessage::Local(message)) {
-            Ok(()) => Ok(()),
-            Err(MessagingErr::SendErr(RoomMessage::Local(message))) => Err(NotPut::Gone(message)),
-            Err(_) => Err(NotPut::Unknown),
-        }
-    }
-
-    /// Puts a message in that was held, and with that accepted; whether it is in.
-    fn put_held(&self, message: R::Msg) -> bool {
-        self.put.fetch_add(1, Ordering::Relaxed);
-        self.actor.cast(RoomMessage::Local(message)).is_ok()
-    }
-}
-
-/// Why a message is not in a mailbox.
-enum NotPut<M> {
-    /// The gate is not open.
-    Closed(M),
-    /// Too many wait.
-    Full(M),
-    /// The runner has ended, and the gate is not closed yet.
-    Gone(M),
-    /// Nobody knows.
-    Unknown,
+    mailbox: Option<Arc<Mailbox<R>>>,
+    /// The life of the room behind the mailbox: what was sent into another will never arrive there.
+    life: Life,
 }
 
 type Ack<M> = oneshot::Sender<Result<(), RoomErr<M>>>;
@@ -107,7 +64,7 @@ impl<R: RoomActor> Route<R> {
                 core: core.clone(),
                 room: room.clone(),
                 courier: courier.clone(),
-                door: RwLock::new(Door { gate: Gate::default(), mailbox: None }),
+                door: RwLock::new(Door { gate: Gate::default(), mailbox: None, life: Life(0) }),
                 held: Mutex::default(),
                 received: AtomicU64::new(0),
                 opening: AtomicBool::new(false),
@@ -165,7 +122,6 @@ impl<R: RoomActor> Route<R> {
         let message = match not_put {
             NotPut::Closed(message) | NotPut::Gone(message) => message,
             NotPut::Full(message) => return Err(RoomErr::Full { message }),
-            NotPut::Unknown => return Err(RoomErr::OutcomeUnknown),
         };
         let door = self.door.read();
         match (door.gate, &door.mailbox) {
@@ -178,7 +134,6 @@ impl<R: RoomActor> Route<R> {
                 Err(NotPut::Closed(message) | NotPut::Gone(message)) => {
                     self.through_store(message, ack)
                 }
-                Err(NotPut::Unknown) => Err(RoomErr::OutcomeUnknown),
             },
             (Gate::Opening, _) => {
                 let mut held = self.held.lock();
@@ -284,23 +239,14 @@ impl<R: RoomActor> Route<R> {
         self.core.scope().run(|| encode_message(message, R::MESSAGE_VERSION, limit))
     }
 
-    /// A live room runs here and has received up to `seq`.
-    pub(crate) fn open(
-        &self,
-        actor: ActorRef<RoomMessage<R>>,
-        shared: Arc<RunnerShared>,
-        seq: Seq,
-    ) {
-        let taken = shared.taken.load(Ordering::Relaxed);
-        // What was held comes on top of the bound: it was accepted.
-        let limit = self.core.config.max_mailbox_messages as u64;
-        let mailbox = Mailbox { actor, shared, put: AtomicU64::new(taken), limit };
+    /// A live room runs here, with this mailbox, in a life of which it has received up to `seq`.
+    pub(crate) fn open(&self, mailbox: Arc<Mailbox<R>>, life: Life, seq: Seq) {
         self.received.store(seq.0, Ordering::Release);
         {
             let mut door = self.door.write();
             match door.gate.step(GateEvent::RoomLive) {
                 Ok(actions) => {
-                    door.mailbox = Some(mailbox);
+                    (door.mailbox, door.life) = (Some(mailbox), life);
                     self.perform(&mut door, &actions);
                 }
                 Err(rejection) => tracing::debug!(%rejection, room = %self.room, "gate"),
@@ -313,7 +259,7 @@ impl<R: RoomActor> Route<R> {
     /// that another runner than `me` has opened since stays as it is.
     pub(crate) fn close(&self, me: ActorId, cut: impl FnOnce()) {
         let mut door = self.door.write();
-        if door.mailbox.as_ref().is_some_and(|m| m.actor.get_id() != me) {
+        if door.mailbox.as_ref().is_some_and(|m| m.actor() != me) {
             return cut();
         }
         match door.gate.step(GateEvent::Close) {
@@ -341,8 +287,7 @@ impl<R: RoomActor> Route<R> {
         }
         let mut door = self.door.write();
         // What was sent into another life will never arrive in this one.
-        let Some(life) = door.mailbox.as_ref().map(|mailbox| mailbox.shared.life) else { return };
-        let (in_flight, highest) = self.courier.standing(life);
+        let (in_flight, highest) = self.courier.standing(door.life);
         let received = Seq(self.received.load(Ordering::Acquire));
         match door.gate.step(GateEvent::Progress { in_flight, highest, received }) {
             Ok(actions) => self.perform(&mut door, &actions),

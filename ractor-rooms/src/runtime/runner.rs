@@ -1,8 +1,8 @@
 //! The room runner: the ractor actor that wraps one room.
 //!
-//! Local messages of a live room take the short way: `handle` is not an `async fn` but returns a
+//! A single local message of a live room takes the short way: `handle` is not an `async fn` but returns a
 //! hand-made future that polls the app's own, because a nested async state machine per message costs a
-//! tenth of the throughput. Everything else goes through [`RunnerState::control`], boxed.
+//! tenth of the throughput. A burst is handled in batches, and everything else in [`RunnerState::control`], boxed.
 //!
 //! The log is handled inside the runner, entry by entry, so what the consumer has taken is what was
 //! handled, and a snapshot can be cut between any two messages.
@@ -25,6 +25,7 @@ use ractor::{Actor, ActorProcessingErr, ActorRef};
 use super::context::RoomContext;
 use super::core::HostCore;
 use super::courier::Courier;
+use super::mailbox::{KEPT, Mailbox};
 use super::room_actor::RoomActor;
 use super::route::Route;
 use super::runner_handle::{RunnerEvent, RunnerShared};
@@ -52,11 +53,14 @@ pub(crate) struct Meta<R: RoomActor> {
     core: Arc<HostCore>,
     shared: Arc<RunnerShared>,
     route: Option<Arc<Route<R>>>,
-    me: ActorRef<RoomMessage<R>>,
+    /// From senders on this host; a live room's only.
+    mailbox: Option<Arc<Mailbox<R>>>,
+    me: ActorRef<RoomMessage>,
     acquired: Acquired,
     phase: Phase,
     consumer: Consumer,
-    /// Local messages that came while the room froze or was being repaired, in order.
+    /// Messages that were taken out of the mailbox, or travelled here unread, in order. All of them are
+    /// older than what is in the mailbox.
     unread: VecDeque<Waiting<R::Msg>>,
     failure: Option<String>,
     /// Failures of logged messages under this lease.
@@ -121,6 +125,22 @@ impl<R: RoomActor> Meta<R> {
             && self.shared.freeze.load(Ordering::Relaxed) == 0
     }
 
+    /// Whether messages are taken now.
+    fn takes(&self) -> bool {
+        self.phase == Phase::Live && !self.freezing()
+    }
+
+    /// The next of what waits inside.
+    fn next_unread(&mut self) -> Option<Waiting<R::Msg>> {
+        let waiting = self.unread.pop_front();
+        match (&waiting, &self.mailbox) {
+            (Some(Waiting::Local(_)), Some(mailbox)) => mailbox.begun(),
+            (Some(_), _) => {}
+            (None, _) => self.unread.shrink_to(KEPT),
+        }
+        waiting
+    }
+
     fn freezing(&self) -> bool {
         self.shared.freeze.load(Ordering::Relaxed) != 0
     }
@@ -157,11 +177,11 @@ impl<R: RoomActor> Meta<R> {
         }
     }
 
-    /// A local message came out of the mailbox.
-    #[inline]
-    fn note_taken(&self) {
-        let taken = self.shared.taken.load(Ordering::Relaxed);
-        self.shared.taken.store(taken.wrapping_add(1), Ordering::Relaxed);
+    /// Moves everything out of the mailbox to what waits inside.
+    fn take_all(&mut self) {
+        if let Some(mailbox) = &self.mailbox {
+            mailbox.take_all(&mut self.unread);
+        }
     }
 
     fn note_handled(&self) {
@@ -173,7 +193,7 @@ impl<R: RoomActor> Meta<R> {
 
 #[cfg_attr(feature = "async-trait", ractor::async_trait)]
 impl<R: RoomActor> Actor for RoomRunner<R> {
-    type Msg = RoomMessage<R>;
+    type Msg = RoomMessage;
     type State = RunnerState<R>;
     type Arguments = StartArgs<R>;
 
@@ -219,5 +239,8 @@ impl<R: RoomActor> Actor for RoomRunner<R> {
 impl<R: RoomActor> Drop for RunnerState<R> {
     fn drop(&mut self) {
         self.disarm();
+        if let Some(mailbox) = &self.meta.mailbox {
+            mailbox.end(); // the route may hold it still
+        }
     }
 }

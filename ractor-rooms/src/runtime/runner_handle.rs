@@ -25,8 +25,6 @@ pub(crate) struct RunnerShared {
     pub(crate) muted: AtomicBool,
     /// Whether the last handler left something to do: exits, timers, a checkpoint.
     pub(crate) dirty: AtomicBool,
-    /// Local messages taken out of the mailbox. Written by the runner only.
-    pub(crate) taken: AtomicU64,
     /// Messages handled. Written by the runner only.
     pub(crate) handled: AtomicU64,
     /// `handled` at the last checkpoint.

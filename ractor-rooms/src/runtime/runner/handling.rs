@@ -13,9 +13,10 @@ use pin_project_lite::pin_project;
 use ractor::ActorProcessingErr;
 
 use super::super::courier::Courier;
+use super::super::mailbox::Next;
 use super::super::room_actor::RoomActor;
 use super::super::wire::{Segment, output_producer};
-use super::{Control, HostMessage, Meta, Phase, RoomMessage, RunnerState, Waiting};
+use super::{Control, HostMessage, Meta, Phase, RoomMessage, RunnerState};
 use crate::delivery::Delivery;
 use crate::id::{Number, RoomId};
 
@@ -38,34 +39,49 @@ impl<'s, R: RoomActor> Handling<'s, R, ()> {
     #[inline]
     pub(crate) fn of<'a>(
         actor: &'a Arc<R>,
-        message: RoomMessage<R>,
+        message: RoomMessage,
         state: &'s mut RunnerState<R>,
     ) -> Handling<'s, R, impl Future<Output = Result<(), ActorProcessingErr>> + Send + use<'a, 's, R>>
     {
         match message {
-            RoomMessage::Local(message) => {
-                state.meta.note_taken();
-                if state.meta.is_clear() {
-                    let RunnerState { ctx, inner, meta } = state;
-                    Handling::App { fut: actor.handle(ctx, message, inner), meta }
-                } else {
-                    state.meta.unread.push_back(Waiting::Local(message));
-                    if state.meta.phase == Phase::Live && !state.meta.freezing() {
-                        // Behind others that wait: all of them in order.
-                        let actor = actor.clone();
-                        let fut = async move { state.handle_unread(&*actor).await };
-                        return Handling::Control { fut: Box::pin(fut) };
-                    }
-                    Handling::Done
+            RoomMessage::Bell => {
+                if !state.meta.takes() {
+                    return Handling::Done; // what takes everything is on its way
                 }
+                if state.meta.is_clear()
+                    && let Some(mailbox) = &state.meta.mailbox
+                {
+                    match mailbox.next() {
+                        Next::Only(message) => {
+                            let RunnerState { ctx, inner, meta } = state;
+                            return Handling::App { fut: actor.handle(ctx, message, inner), meta };
+                        }
+                        Next::Nothing => return Handling::Done,
+                        Next::Several => {}
+                    }
+                }
+                Handling::Control { fut: belled(actor.clone(), state) }
             }
             RoomMessage::Host(message) => {
-                let actor = actor.clone();
-                let fut = async move { state.control(&*actor, *message).await };
-                Handling::Control { fut: Box::pin(fut) }
+                Handling::Control { fut: controlled(actor.clone(), state, message) }
             }
         }
     }
+}
+
+// Out of line, to keep these large futures off the short way's stack.
+#[inline(never)]
+fn belled<R: RoomActor>(actor: Arc<R>, state: &mut RunnerState<R>) -> BoxFuture<'_, ()> {
+    Box::pin(async move { state.answer_bell(&*actor).await })
+}
+
+#[inline(never)]
+fn controlled<R: RoomActor>(
+    actor: Arc<R>,
+    state: &mut RunnerState<R>,
+    message: Box<HostMessage>,
+) -> BoxFuture<'_, ()> {
+    Box::pin(async move { state.control(&*actor, *message).await })
 }
 
 impl<R: RoomActor, F> Future for Handling<'_, R, F>
@@ -158,9 +174,10 @@ impl<R: RoomActor> RunnerState<R> {
 
     /// Lets out what the last handler left, which returned `Ok`.
     pub(super) fn settle(&mut self) {
-        if !self.meta.shared.dirty.swap(false, Ordering::Relaxed) {
+        if !self.meta.shared.dirty.load(Ordering::Relaxed) {
             return;
         }
+        self.meta.shared.dirty.store(false, Ordering::Relaxed); // set by this room's handlers only
         let exits = std::mem::take(&mut self.ctx.exits);
         self.ctx.emitter.emit(exits.events);
         for (target, frame) in exits.sends {

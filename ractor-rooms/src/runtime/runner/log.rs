@@ -42,17 +42,11 @@ enum Flow {
 
 impl<R: RoomActor> RunnerState<R> {
     pub(super) async fn control(&mut self, actor: &R, message: HostMessage) {
-        if self.meta.failure.is_some() {
-            self.repair(actor).await;
-        }
-        self.settle();
-        // After a freeze that came to nothing, an entry may come before the word to go on: what waits
-        // was sent before it.
-        self.handle_unread(actor).await;
+        self.prepare(actor).await;
         match message {
             HostMessage::Entry(entry) => self.pushed(actor, &entry).await,
             HostMessage::Head(last) => {
-                if self.takes() && self.meta.consumer.is_behind(last) {
+                if self.meta.takes() && self.meta.consumer.is_behind(last) {
                     self.catch_up(actor).await;
                 }
             }
@@ -62,6 +56,36 @@ impl<R: RoomActor> RunnerState<R> {
         self.handle_unread(actor).await;
         if self.meta.checkpoint_due {
             self.checkpoint(); // perhaps what was in its way is over
+        }
+    }
+
+    /// Does what was left before this message came.
+    async fn prepare(&mut self, actor: &R) {
+        if self.meta.failure.is_some() {
+            self.repair(actor).await;
+        }
+        self.settle();
+        // After a freeze that came to nothing, an entry may come before the word to go on: what waits
+        // was sent before it.
+        self.handle_unread(actor).await;
+    }
+
+    /// Handles a batch out of the mailbox.
+    pub(super) async fn answer_bell(&mut self, actor: &R) {
+        self.prepare(actor).await;
+        // While the room freezes, what is left is for the cut, or for the thaw behind it.
+        while self.meta.takes() {
+            let Some(mailbox) = self.meta.mailbox.clone() else { return };
+            let more = mailbox.take(&mut self.meta.unread);
+            self.handle_unread(actor).await;
+            // Behind what ractor's mailbox has got meanwhile. It takes no more if the actor is to end
+            // with what it has, and then this turn is the last.
+            if !more || (self.meta.takes() && mailbox.ring()) {
+                break;
+            }
+        }
+        if self.meta.checkpoint_due {
+            self.checkpoint();
         }
     }
 
@@ -77,20 +101,24 @@ impl<R: RoomActor> RunnerState<R> {
             Control::Checkpointed { number, done } => self.checkpointed(number, done),
             Control::Ack => self.ack(),
             Control::Close { reason, forced, reply } => {
+                self.meta.take_all();
+                self.handle_unread(actor).await;
                 self.meta.closing = Some(Closing { reason, forced, reply: Some(reply) });
                 self.try_close(actor).await;
             }
-            Control::TryClose => self.try_close(actor).await,
+            Control::TryClose => {
+                // Not behind a closed gate: what was sent before the room asked for its end is in here.
+                if self.meta.takes() {
+                    self.meta.take_all();
+                    self.handle_unread(actor).await;
+                }
+                self.try_close(actor).await;
+            }
         }
     }
 
-    /// Whether entries of the log are taken now.
-    fn takes(&self) -> bool {
-        self.meta.phase == Phase::Live && !self.meta.freezing()
-    }
-
     async fn pushed(&mut self, actor: &R, entry: &Entry) {
-        if !self.takes() {
+        if !self.meta.takes() {
             return; // it stays in the log
         }
         match self.meta.consumer.pushed(entry) {
@@ -213,7 +241,7 @@ impl<R: RoomActor> RunnerState<R> {
     /// The alarm rang. A durable room logs its ticks and handles them when they come out of the log.
     async fn ticks(&mut self, actor: &R) {
         self.meta.alarm = None;
-        if !self.takes() {
+        if !self.meta.takes() {
             return;
         }
         let now = self.meta.core.clock.now();
@@ -230,7 +258,7 @@ impl<R: RoomActor> RunnerState<R> {
                 self.repair(actor).await;
                 break; // the timers are those of the checkpoint now
             }
-            if !self.takes() {
+            if !self.meta.takes() {
                 return;
             }
         }
@@ -387,12 +415,14 @@ impl<R: RoomActor> RunnerState<R> {
 
     /// Handles what waits inside the runner, in order.
     pub(super) async fn handle_unread(&mut self, actor: &R) {
-        while self.takes() {
+        while self.meta.takes() {
             if self.meta.failure.is_some() {
                 self.repair(actor).await;
                 continue;
             }
-            let Some(waiting) = self.meta.unread.pop_front() else { return };
+            let Some(waiting) = self.meta.next_unread() else { return };
+            // A batch is many messages to the executor, as it would be to an actor's loop.
+            tokio::task::consume_budget().await;
             self.handle_waiting(actor, waiting).await;
         }
     }
@@ -403,7 +433,7 @@ impl<R: RoomActor> RunnerState<R> {
                 self.repair(actor).await;
                 continue;
             }
-            let Some(waiting) = self.meta.unread.pop_front() else { return };
+            let Some(waiting) = self.meta.next_unread() else { return };
             self.handle_waiting(actor, waiting).await;
         }
     }
@@ -442,7 +472,7 @@ impl<R: RoomActor> RunnerState<R> {
     fn ack(&mut self) {
         self.meta.ack_planned = false;
         let received = self.meta.consumer.position();
-        if !self.takes() || received <= self.meta.acked {
+        if !self.meta.takes() || received <= self.meta.acked {
             return;
         }
         self.meta.acked = received;
@@ -457,7 +487,7 @@ impl<R: RoomActor> RunnerState<R> {
     }
 
     async fn try_close(&mut self, actor: &R) {
-        if self.meta.closing.is_none() || !self.takes() {
+        if self.meta.closing.is_none() || !self.meta.takes() {
             return;
         }
         let forced = self.meta.closing.as_ref().is_some_and(|c| c.forced);

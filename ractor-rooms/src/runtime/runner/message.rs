@@ -13,11 +13,10 @@ use super::super::runner_handle::{Runner, RunnerShared};
 use crate::id::{Epoch, Position, SnapshotNumber};
 use crate::protocol::record::Entry;
 
-/// The envelope of a runner's mailbox. All but the short way is boxed, so that the envelope is hardly
-/// larger than the app's message: ractor moves it several times.
-pub(crate) enum RoomMessage<R: RoomActor> {
-    /// From a sender on this host, straight in.
-    Local(R::Msg),
+/// The envelope of ractor's mailbox. Small, because ractor moves it several times.
+pub(crate) enum RoomMessage {
+    /// The app's messages wait in the room's [`Mailbox`](super::super::mailbox::Mailbox).
+    Bell,
     /// Everything else.
     Host(Box<HostMessage>),
 }
@@ -34,20 +33,20 @@ pub(crate) enum HostMessage {
     Control(Control),
 }
 
-impl<R: RoomActor> From<HostMessage> for RoomMessage<R> {
+impl From<HostMessage> for RoomMessage {
     fn from(message: HostMessage) -> Self {
         Self::Host(Box::new(message))
     }
 }
 
-impl<R: RoomActor> From<Control> for RoomMessage<R> {
+impl From<Control> for RoomMessage {
     fn from(control: Control) -> Self {
         HostMessage::Control(control).into()
     }
 }
 
 #[cfg(feature = "cluster")]
-impl<R: RoomActor> ractor::Message for RoomMessage<R> {}
+impl ractor::Message for RoomMessage {}
 
 /// What the host, or the runner itself, asks of a runner.
 pub(crate) enum Control {
@@ -77,13 +76,13 @@ pub(crate) enum Control {
 
 /// The handle of a runner, with its type.
 pub(crate) struct TypedRunner<R: RoomActor> {
-    pub(crate) actor: ActorRef<RoomMessage<R>>,
+    pub(crate) actor: ActorRef<RoomMessage>,
     pub(crate) route: Option<Arc<Route<R>>>,
     pub(crate) shared: Arc<RunnerShared>,
 }
 
 impl<R: RoomActor> TypedRunner<R> {
-    fn cast(&self, message: impl Into<RoomMessage<R>>) {
+    fn cast(&self, message: impl Into<RoomMessage>) {
         let _ = self.actor.cast(message.into()); // the actor has ended, as its supervisor will hear
     }
 

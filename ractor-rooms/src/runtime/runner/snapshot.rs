@@ -18,6 +18,8 @@ use crate::protocol::source::AbortReason;
 impl<R: RoomActor> RunnerState<R> {
     /// The cut: everything admitted before is in `unread`, and nothing comes after it.
     pub(super) async fn freeze(&mut self, actor: &R, generation: u64) {
+        // Also if it came to nothing: what comes through the store from now on was sent later.
+        self.meta.take_all();
         if self.meta.shared.freeze.load(Ordering::SeqCst) != generation {
             return; // thawed before it came to this
         }
@@ -74,9 +76,10 @@ impl<R: RoomActor> RunnerState<R> {
         }
         if R::DELIVERY == Delivery::Live
             && let Some(route) = &self.meta.route
+            && let Some(mailbox) = &self.meta.mailbox
         {
-            let (me, shared) = (self.meta.me.clone(), self.meta.shared.clone());
-            route.open(me, shared, self.meta.consumer.seq());
+            let (life, seq) = (self.meta.shared.life, self.meta.consumer.seq());
+            route.open(mailbox.clone(), life, seq);
         }
         self.arm();
     }

@@ -12,6 +12,7 @@ use super::super::context::{Exits, RoomContext, RoomSink};
 use super::super::core::HostCore;
 use super::super::courier::Courier;
 use super::super::emitter::Emitter;
+use super::super::mailbox::Mailbox;
 use super::super::room_actor::{DecodeStateErr, RoomActor, decode_state};
 use super::super::route::Route;
 use super::super::runner_handle::RunnerShared;
@@ -56,7 +57,7 @@ pub(super) struct Restored<S> {
 impl<R: RoomActor> RunnerState<R> {
     pub(super) async fn start(
         actor: &R,
-        me: ActorRef<RoomMessage<R>>,
+        me: ActorRef<RoomMessage>,
         start: StartArgs<R>,
     ) -> Result<Self, StartErr> {
         let StartArgs { core, shared, acquired, bytes, args } = start;
@@ -120,10 +121,13 @@ impl<R: RoomActor> RunnerState<R> {
         };
         let number = acquired.snapshot.as_ref().map_or(SnapshotNumber(0), |s| s.number);
         let route = Route::to(&core, &shared.room);
+        let mailbox =
+            (!durable).then(|| Arc::new(Mailbox::of(me.clone(), core.config.max_mailbox_messages)));
         let meta = Meta {
             core,
             shared,
             route,
+            mailbox,
             me,
             acquired,
             phase: Phase::Replaying,
