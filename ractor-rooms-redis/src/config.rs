@@ -1,10 +1,13 @@
 //! Where the store is and how it is used.
 
+#[cfg(feature = "tls")]
+mod certificates;
+
 use std::fmt;
 use std::time::Duration;
 
 use ractor_rooms::protocol::record::RecordLimits;
-use redis::{ConnectionInfo, IntoConnectionInfo};
+use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo};
 
 use crate::connect::Connector;
 use crate::error::ConnectErr;
@@ -26,6 +29,7 @@ pub struct RedisConfig {
     username: Option<String>,
     password: Option<String>,
     root_certificate: Option<Vec<u8>>,
+    client_certificate: Option<(Vec<u8>, Vec<u8>)>,
     pub(crate) namespace: String,
     pub(crate) shards: u16,
     pub(crate) deadline: Duration,
@@ -52,8 +56,9 @@ impl RedisConfig {
         Self::with(urls.into_iter().map(Into::into).collect(), Topology::Cluster)
     }
 
-    /// The master of this name, by the addresses of Sentinels (feature `sentinel`). User, password and
-    /// database of the first address are for the master and the Sentinels.
+    /// The master of this name, by the addresses of Sentinels (feature `sentinel`). User, password,
+    /// database and scheme of the first address are for the master too; Sentinels that have no password
+    /// are asked without.
     pub fn sentinel(
         urls: impl IntoIterator<Item = impl Into<String>>,
         master: impl Into<String>,
@@ -69,6 +74,7 @@ impl RedisConfig {
             username: None,
             password: None,
             root_certificate: None,
+            client_certificate: None,
             namespace: "rooms".into(),
             shards: 64,
             deadline: Duration::from_secs(2),
@@ -93,11 +99,24 @@ impl RedisConfig {
         self
     }
 
-    /// The certificate of the authority that signed the server's, in PEM; by default those of the
-    /// Mozilla store (feature `tls`).
+    /// The certificates of the authorities that may have signed the server's, in PEM, instead of those of
+    /// the Mozilla store (feature `tls`, addresses with `rediss://`).
     #[must_use]
     pub fn root_certificate(mut self, pem: impl Into<Vec<u8>>) -> Self {
         self.root_certificate = Some(pem.into());
+        self
+    }
+
+    /// The certificate, with those between it and its authority, and the private key by which this host
+    /// shows who it is, in PEM: a server asks for them unless its `tls-auth-clients` is `no` (feature
+    /// `tls`, addresses with `rediss://`).
+    #[must_use]
+    pub fn client_certificate(
+        mut self,
+        certificate: impl Into<Vec<u8>>,
+        key: impl Into<Vec<u8>>,
+    ) -> Self {
+        self.client_certificate = Some((certificate.into(), key.into()));
         self
     }
 
@@ -157,11 +176,6 @@ impl RedisConfig {
         &self.topology
     }
 
-    #[cfg(feature = "tls")]
-    pub(crate) fn certificates(&self) -> redis::TlsCertificates {
-        redis::TlsCertificates { client_tls: None, root_cert: self.root_certificate.clone() }
-    }
-
     pub(crate) fn is_cluster(&self) -> bool {
         self.topology == Topology::Cluster
     }
@@ -169,7 +183,20 @@ impl RedisConfig {
     /// Checks the options and reads the addresses.
     pub(crate) fn addresses(&self) -> Result<Vec<ConnectionInfo>, ConnectErr> {
         self.check()?;
-        self.urls.iter().map(|url| self.address(url)).collect()
+        let addresses: Vec<ConnectionInfo> =
+            self.urls.iter().map(|url| self.address(url)).collect::<Result<_, _>>()?;
+        let option = match (&self.root_certificate, &self.client_certificate) {
+            (Some(_), _) => "root_certificate",
+            (None, Some(_)) => "client_certificate",
+            (None, None) => return Ok(addresses),
+        };
+        // Who gives certificates does not expect that passwords go over the network as they are.
+        let plain = |info: &ConnectionInfo| !matches!(info.addr(), ConnectionAddr::TcpTls { .. });
+        if addresses.iter().any(plain) {
+            let reason = "it needs addresses with rediss://".to_owned();
+            return Err(ConnectErr::InvalidOption { option, reason });
+        }
+        Ok(addresses)
     }
 
     fn check(&self) -> Result<(), ConnectErr> {
@@ -197,7 +224,14 @@ impl RedisConfig {
         if self.urls.is_empty() {
             return wrong("url", "at least one address is needed");
         }
+        #[cfg(feature = "tls")]
+        self.check_certificates()?;
         match &self.topology {
+            _ if !cfg!(feature = "tls")
+                && (self.root_certificate.is_some() || self.client_certificate.is_some()) =>
+            {
+                Err(ConnectErr::MissingFeature { feature: "tls" })
+            }
             Topology::Cluster if !cfg!(feature = "cluster") => {
                 Err(ConnectErr::MissingFeature { feature: "cluster" })
             }
@@ -269,6 +303,7 @@ impl fmt::Debug for RedisConfig {
             .field("username", &self.username.as_ref().map(|_| "***"))
             .field("password", &self.password.as_ref().map(|_| "***"))
             .field("root_certificate", &self.root_certificate.is_some())
+            .field("client_certificate", &self.client_certificate.is_some())
             .field("namespace", &self.namespace)
             .field("shards", &self.shards)
             .field("deadline", &self.deadline)

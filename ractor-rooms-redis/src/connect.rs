@@ -4,6 +4,14 @@
 mod bad_input_test;
 mod checks;
 mod diagnose;
+#[cfg(feature = "sentinel")]
+mod sentinel;
+#[cfg(test)]
+#[cfg(feature = "sentinel")]
+mod sentinel_test;
+#[cfg(test)]
+#[cfg(feature = "tls")]
+mod tls_test;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -75,7 +83,7 @@ impl Connector {
             let mut conn = match self.config.topology() {
                 Topology::Single => self.connect_node(&self.addresses[0], push).await?,
                 Topology::Sentinel { master } => {
-                    let info = self.ask_sentinel(master).await?;
+                    let info = self.ask_sentinels(master).await?;
                     self.connect_node(&info, push).await?
                 }
                 Topology::Cluster => self.connect_cluster(push).await?,
@@ -125,11 +133,9 @@ impl Connector {
             return redis::Client::open(info);
         }
         ensure_crypto();
-        let certificates = self.config.certificates();
-        if certificates.root_cert.is_some() {
-            redis::Client::build_with_tls(info, certificates)
-        } else {
-            redis::Client::open(info)
+        match self.config.certificates() {
+            Some(certificates) => redis::Client::build_with_tls(info, certificates),
+            None => redis::Client::open(info),
         }
     }
 
@@ -149,11 +155,8 @@ impl Connector {
             .min_retry_wait(5)
             .max_retry_wait(200);
         #[cfg(feature = "tls")]
-        {
-            let certificates = self.config.certificates();
-            if certificates.root_cert.is_some() {
-                builder = builder.certs(certificates);
-            }
+        if let Some(certificates) = self.config.certificates() {
+            builder = builder.certs(certificates);
         }
         if let Some(push) = push {
             builder = builder.use_protocol(ProtocolVersion::RESP3).push_sender(push_sender(push));
@@ -171,34 +174,9 @@ impl Connector {
         Err(ConnectErr::MissingFeature { feature: "cluster" })
     }
 
-    /// Where the master is now.
-    #[cfg(feature = "sentinel")]
-    async fn ask_sentinel(&self, master: &str) -> Result<ConnectionInfo, ConnectErr> {
-        let unknown = |reason: String| ConnectErr::Sentinel { master: master.to_owned(), reason };
-        let mut sentinels = Vec::new();
-        for info in &self.addresses {
-            let settings = info.redis_settings().clone().set_db(0);
-            sentinels.push(info.clone().set_redis_settings(settings));
-        }
-        let mut sentinel = redis::sentinel::Sentinel::build(sentinels)
-            .map_err(|error| unknown(diagnose::words(&error)))?;
-        let first = &self.addresses[0];
-        let mut node = redis::sentinel::SentinelNodeConnectionInfo::default()
-            .set_redis_connection_info(first.redis_settings().clone())
-            .set_tcp_settings(first.tcp_settings().clone());
-        if matches!(first.addr(), redis::ConnectionAddr::TcpTls { .. }) {
-            node = node.set_tls_mode(redis::TlsMode::Secure);
-        }
-        let client = sentinel
-            .async_master_for(master, Some(&node))
-            .await
-            .map_err(|error| unknown(diagnose::words(&error)))?;
-        Ok(client.get_connection_info().clone())
-    }
-
     #[cfg(not(feature = "sentinel"))]
     #[expect(clippy::unused_async, reason = "as with the feature")]
-    async fn ask_sentinel(&self, _master: &str) -> Result<ConnectionInfo, ConnectErr> {
+    async fn ask_sentinels(&self, _master: &str) -> Result<ConnectionInfo, ConnectErr> {
         Err(ConnectErr::MissingFeature { feature: "sentinel" })
     }
 

@@ -13,7 +13,8 @@ mod queue;
 mod root;
 mod subscription;
 
-#[cfg(all(test, feature = "cluster"))]
+#[cfg(test)]
+#[cfg(feature = "cluster")]
 mod cluster_test;
 #[cfg(test)]
 mod faults_test;

@@ -44,12 +44,6 @@ macro_rules! scripts {
                     },)*
                 }
             }
-
-            /// All of them, to be loaded at once.
-            #[cfg_attr(not(test), allow(dead_code, reason = "the link loads by need"))]
-            pub(crate) fn all(&self) -> Vec<&Script> {
-                vec![$(&self.$name,)*]
-            }
         }
     };
 }

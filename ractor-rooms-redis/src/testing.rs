@@ -3,9 +3,11 @@
 mod cluster;
 mod error;
 mod proxy;
+mod sentinel;
 mod server;
 
 pub use cluster::PrivateCluster;
 pub use error::ServerErr;
 pub use proxy::Proxy;
+pub use sentinel::PrivateSentinel;
 pub use server::{PrivateServer, ServerOptions};

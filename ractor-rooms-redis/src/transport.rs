@@ -4,6 +4,9 @@ mod answer;
 #[cfg(test)]
 mod bench;
 #[cfg(test)]
+#[cfg(feature = "cluster")]
+mod cluster_conformance_test;
+#[cfg(test)]
 mod conformance_test;
 #[cfg(test)]
 mod differential_test;
@@ -60,6 +63,12 @@ impl RedisTransport {
     /// [`ConnectErr`] names what is wrong and what to change.
     pub async fn connect(url: impl Into<String>) -> Result<Self, ConnectErr> {
         RedisConfig::new(url).connect().await
+    }
+
+    /// A number that rises when the servers of the store changed: one restarted, or another one is the
+    /// master now. What the store had answered for shortly before may be lost then.
+    pub fn generation(&self) -> tokio::sync::watch::Receiver<u64> {
+        self.0.link.generation()
     }
 
     fn over(link: Link, config: &RedisConfig) -> Self {

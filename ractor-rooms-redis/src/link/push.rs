@@ -47,18 +47,6 @@ pub(super) enum PushMessage {
         done: Done,
         seat: OwnedSemaphorePermit,
     },
-    Add {
-        id: u64,
-        channels: Vec<Bytes>,
-        done: Done,
-        seat: OwnedSemaphorePermit,
-    },
-    Remove {
-        id: u64,
-        channels: Vec<Bytes>,
-        done: Done,
-        seat: OwnedSemaphorePermit,
-    },
     Forget {
         id: u64,
     },
@@ -130,27 +118,8 @@ impl PushLine {
         }
     }
 
-    pub(super) async fn add(&self, id: u64, channels: Vec<Bytes>) -> Result<(), TransportErr> {
-        self.ask_in_time(|done, seat| PushMessage::Add { id, channels, done, seat }).await
-    }
-
-    pub(super) async fn remove(&self, id: u64, channels: Vec<Bytes>) -> Result<(), TransportErr> {
-        self.ask_in_time(|done, seat| PushMessage::Remove { id, channels, done, seat }).await
-    }
-
     pub(super) fn dropped(&self, id: u64) {
         self.tell(PushMessage::Forget { id });
-    }
-
-    async fn ask_in_time(
-        &self,
-        message: impl FnOnce(Done, OwnedSemaphorePermit) -> PushMessage,
-    ) -> Result<(), TransportErr> {
-        let waited = self.connector.config().deadline;
-        match tokio::time::timeout(waited, self.ask(message)).await {
-            Ok(answer) => answer,
-            Err(_) => Err(TransportErr::Unanswered { waited }),
-        }
     }
 
     async fn ask(
@@ -262,17 +231,6 @@ impl Actor for PushActor {
                 }
                 line.routes.lock().insert(id, sender);
                 let answer = self.add(&myself, state, id, channels).await;
-                let _ = done.send(answer);
-                drop(seat);
-            }
-            PushMessage::Add { id, channels, done, seat } => {
-                let answer = self.add(&myself, state, id, channels).await;
-                let _ = done.send(answer);
-                drop(seat);
-            }
-            PushMessage::Remove { id, channels, done, seat } => {
-                let unused = line.routes.lock().remove(id, &channels);
-                let answer = self.change(&myself, state, unused, false).await;
                 let _ = done.send(answer);
                 drop(seat);
             }

@@ -6,7 +6,6 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use futures::Stream;
-use ractor_rooms::transport::TransportErr;
 use tokio::sync::mpsc;
 
 use super::push::PushLine;
@@ -26,22 +25,6 @@ impl Subscription {
         received: mpsc::Receiver<(Bytes, Bytes)>,
     ) -> Self {
         Self { line, id, received }
-    }
-
-    /// Adds a channel; what is published after this returned is received.
-    ///
-    /// # Errors
-    /// [`TransportErr`] when the stream has ended or the server does not answer in time.
-    pub(crate) async fn add(&self, channel: Bytes) -> Result<(), TransportErr> {
-        self.line.add(self.id, vec![channel]).await
-    }
-
-    /// Removes a channel.
-    ///
-    /// # Errors
-    /// As [`Subscription::add`].
-    pub(crate) async fn remove(&self, channel: Bytes) -> Result<(), TransportErr> {
-        self.line.remove(self.id, vec![channel]).await
     }
 }
 

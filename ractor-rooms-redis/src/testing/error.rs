@@ -27,6 +27,12 @@ pub enum ServerErr {
         /// The end of its log.
         log: String,
     },
+    /// The Sentinels did not find each other, the master and its replica in time.
+    #[error("the Sentinels do not know each other and both servers: {reason}")]
+    NoSentinel {
+        /// What the last of them said.
+        reason: String,
+    },
     /// The servers did not become a cluster in time.
     #[error("the servers did not become a cluster: {reason}")]
     NoCluster {

@@ -24,6 +24,9 @@ const POLLS: usize = 1_000;
 pub struct ServerOptions {
     lines: Vec<String>,
     pub(super) cluster: bool,
+    pub(super) sentinel: bool,
+    tls: Option<(Vec<u8>, Vec<u8>)>,
+    tls_clients: Option<Vec<u8>>,
 }
 
 impl ServerOptions {
@@ -47,6 +50,26 @@ impl ServerOptions {
         self
     }
 
+    /// Serves TLS on a port of its own beside the other one, with a certificate and its private key, both
+    /// in PEM.
+    #[must_use]
+    pub fn tls(mut self, certificate: impl Into<Vec<u8>>, key: impl Into<Vec<u8>>) -> Self {
+        self.tls = Some((certificate.into(), key.into()));
+        self
+    }
+
+    /// Serves over TLS only clients that show a certificate of this authority, whose own is given in PEM.
+    #[must_use]
+    pub fn tls_clients_of(mut self, root_certificate: impl Into<Vec<u8>>) -> Self {
+        self.tls_clients = Some(root_certificate.into());
+        self
+    }
+
+    pub(super) fn sentinel(mut self) -> Self {
+        self.sentinel = true;
+        self
+    }
+
     pub(super) fn cluster(mut self) -> Self {
         self.cluster = true;
         self.line("cluster-enabled yes").line("cluster-node-timeout 2000")
@@ -54,7 +77,7 @@ impl ServerOptions {
 }
 
 /// A word of the configuration file.
-fn quoted(word: &str) -> String {
+pub(super) fn quoted(word: &str) -> String {
     let mut quoted = String::from("\"");
     for byte in word.bytes() {
         // Writing to a string cannot fail.
@@ -71,6 +94,8 @@ pub struct PrivateServer {
     child: Child,
     directory: PathBuf,
     port: u16,
+    tls_port: Option<u16>,
+    sentinel: bool,
 }
 
 impl PrivateServer {
@@ -91,8 +116,10 @@ impl PrivateServer {
         for _ in 0..PORTS {
             let directory = new_directory()?;
             let port = free_port()?;
-            write_config(&directory, port, &options)?;
-            let child = match launch(&directory) {
+            let tls_port = options.tls.as_ref().map(|_| free_port()).transpose()?;
+            write_config(&directory, port, tls_port, &options)?;
+            let sentinel = options.sentinel;
+            let child = match launch(&directory, sentinel) {
                 Ok(child) => child,
                 Err(error) => {
                     // Nothing else is in the folder yet that could be worth keeping.
@@ -100,7 +127,7 @@ impl PrivateServer {
                     return Err(error);
                 }
             };
-            let mut server = Self { child, directory, port };
+            let mut server = Self { child, directory, port, tls_port, sentinel };
             match server.wait_until_up().await {
                 Ok(()) => return Ok(server),
                 Err(error) => failure = error,
@@ -112,6 +139,11 @@ impl PrivateServer {
     /// Where it is.
     pub fn url(&self) -> String {
         format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    /// Where it speaks TLS, if it was told to.
+    pub fn tls_url(&self) -> Option<String> {
+        self.tls_port.map(|port| format!("rediss://127.0.0.1:{port}"))
     }
 
     /// The port it listens on.
@@ -134,7 +166,7 @@ impl PrivateServer {
     /// [`ServerErr`] when it does not come up.
     pub async fn restart(&mut self) -> Result<(), ServerErr> {
         self.kill9()?;
-        self.child = launch(&self.directory)?;
+        self.child = launch(&self.directory, self.sentinel)?;
         self.wait_until_up().await
     }
 
@@ -221,13 +253,21 @@ pub(super) fn free_port() -> Result<u16, ServerErr> {
 fn write_config(
     directory: &std::path::Path,
     port: u16,
+    tls_port: Option<u16>,
     options: &ServerOptions,
 ) -> Result<(), ServerErr> {
     let mut text = format!(
-        "port {port}\nbind 127.0.0.1\ndir {}\nlogfile {}\nsave \"\"\nenable-debug-command local\n",
+        "port {port}\nbind 127.0.0.1\ndir {}\nlogfile {}\n",
         quoted(&directory.to_string_lossy()),
         quoted(&directory.join("log").to_string_lossy()),
     );
+    // Sentinels know neither.
+    if !options.sentinel {
+        text.push_str("save \"\"\nenable-debug-command local\n");
+    }
+    if let (Some(port), Some(tls)) = (tls_port, &options.tls) {
+        text.push_str(&write_certificates(directory, port, tls, options.tls_clients.as_deref())?);
+    }
     if options.cluster {
         let _ = writeln!(text, "cluster-port {}", free_port()?);
     }
@@ -237,9 +277,37 @@ fn write_config(
     std::fs::write(directory.join("redis.conf"), text).map_err(io("write redis.conf"))
 }
 
-fn launch(directory: &std::path::Path) -> Result<Child, ServerErr> {
+/// Writes certificates and key, and gives the lines of the configuration that name them.
+fn write_certificates(
+    directory: &std::path::Path,
+    port: u16,
+    (certificate, key): &(Vec<u8>, Vec<u8>),
+    clients: Option<&[u8]>,
+) -> Result<String, ServerErr> {
+    let write = |name: &str, pem: &[u8]| {
+        let path = directory.join(name);
+        std::fs::write(&path, pem).map_err(io("write a certificate or key for redis-server"))?;
+        Ok(quoted(&path.to_string_lossy()))
+    };
+    let mut text = format!(
+        "tls-port {port}\ntls-cert-file {}\ntls-key-file {}\n",
+        write("certificate.pem", certificate)?,
+        write("key.pem", key)?,
+    );
+    match clients {
+        Some(root) => {
+            // Writing to a string cannot fail.
+            let _ = writeln!(text, "tls-ca-cert-file {}", write("root.pem", root)?);
+        }
+        None => text.push_str("tls-auth-clients no\n"),
+    }
+    Ok(text)
+}
+
+fn launch(directory: &std::path::Path, sentinel: bool) -> Result<Child, ServerErr> {
     let started = Command::new("redis-server")
         .arg(directory.join("redis.conf"))
+        .args(sentinel.then_some("--sentinel"))
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())

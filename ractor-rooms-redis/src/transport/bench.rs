@@ -1,4 +1,4 @@
-//! A private server for tests, and a store on it as a subject.
+//! Private servers for tests, and a store on them as a subject.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,12 +12,22 @@ use ractor_rooms::transport::Transport;
 
 use super::RedisTransport;
 use crate::RedisConfig;
+#[cfg(feature = "cluster")]
+use crate::testing::PrivateCluster;
 use crate::testing::PrivateServer;
 
-/// A namespace of a server.
+/// Where stores are, each in a namespace of its own.
+#[derive(Debug)]
+pub(super) enum Place {
+    Server(PrivateServer),
+    #[cfg(feature = "cluster")]
+    Cluster(PrivateCluster),
+}
+
+/// A namespace of a place.
 #[derive(Debug)]
 pub(super) struct Store {
-    server: Arc<PrivateServer>,
+    place: Arc<Place>,
     namespace: String,
 }
 
@@ -25,21 +35,46 @@ const TTL: Duration = Duration::from_millis(6_000);
 
 /// A namespace of a server, whose sessions are looked up each time.
 pub(super) fn config(server: &PrivateServer, namespace: &str, limits: RecordLimits) -> RedisConfig {
-    let config = RedisConfig::new(server.url()).namespace(namespace).shards(4).limits(limits);
+    exact(RedisConfig::new(server.url()).namespace(namespace).shards(4).limits(limits))
+}
+
+fn exact(config: RedisConfig) -> RedisConfig {
     config.session_facts_age(Duration::ZERO).deadline(Duration::from_secs(10))
+}
+
+impl Place {
+    pub(super) async fn server() -> Arc<Self> {
+        Arc::new(Self::Server(PrivateServer::start().await.unwrap()))
+    }
+
+    #[cfg(feature = "cluster")]
+    pub(super) async fn cluster() -> Arc<Self> {
+        Arc::new(Self::Cluster(PrivateCluster::start().await.unwrap()))
+    }
+
+    fn config(&self, namespace: &str, limits: RecordLimits) -> RedisConfig {
+        match self {
+            Self::Server(server) => config(server, namespace, limits),
+            // Enough shards that each master has some.
+            #[cfg(feature = "cluster")]
+            Self::Cluster(cluster) => exact(
+                RedisConfig::cluster(cluster.urls()).namespace(namespace).shards(16).limits(limits),
+            ),
+        }
+    }
 }
 
 impl Store {
     pub(super) async fn new() -> Self {
-        Self::at(Arc::new(PrivateServer::start().await.unwrap()), "test".to_owned())
+        Self::at(Place::server().await, "test".to_owned())
     }
 
-    pub(super) fn at(server: Arc<PrivateServer>, namespace: String) -> Self {
-        Self { server, namespace }
+    pub(super) fn at(place: Arc<Place>, namespace: String) -> Self {
+        Self { place, namespace }
     }
 
     pub(super) async fn transport(&self) -> RedisTransport {
-        config(&self.server, &self.namespace, self.limits()).connect().await.unwrap()
+        self.place.config(&self.namespace, self.limits()).connect().await.unwrap()
     }
 }
 

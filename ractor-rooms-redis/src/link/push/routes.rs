@@ -45,7 +45,7 @@ impl Routes {
     }
 
     /// Routes channels to a subscription no more; gives those that nobody has now.
-    pub(super) fn remove(&mut self, id: u64, channels: &[Bytes]) -> Vec<Bytes> {
+    fn remove(&mut self, id: u64, channels: &[Bytes]) -> Vec<Bytes> {
         let Some(target) = self.targets.get_mut(&id) else { return Vec::new() };
         let mut unused = Vec::new();
         for channel in channels {
@@ -94,10 +94,5 @@ impl Routes {
     pub(super) fn clear(&mut self) {
         self.channels.clear();
         self.targets.clear();
-    }
-
-    #[cfg(test)]
-    pub(super) fn channels(&self) -> usize {
-        self.channels.len()
     }
 }
