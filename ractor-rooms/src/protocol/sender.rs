@@ -58,6 +58,8 @@ pub enum SenderEvent {
     Answered(AppendAnswer),
     /// It was not answered in time, or the connection broke: it may have taken effect or may still.
     Unanswered,
+    /// It surely was never sent.
+    Unsent,
     /// The deadline of the first `count` messages passed.
     Expired {
         /// How many.
@@ -222,7 +224,8 @@ impl Sender {
         match event {
             SenderEvent::Ready { waiting } => Ok(self.ready(waiting)),
             SenderEvent::Answered(answer) => self.answered(answer),
-            SenderEvent::Unanswered => self.unanswered(),
+            SenderEvent::Unanswered => self.not_answered(true, "Unanswered"),
+            SenderEvent::Unsent => self.not_answered(false, "Unsent"),
             SenderEvent::Expired { count } => Ok(self.expired(count)),
             SenderEvent::GiveUp => Ok(self.give_up()),
         }
@@ -262,14 +265,18 @@ impl Sender {
         SenderAction::Withdraw { life: self.life, epoch: self.epoch, first: self.accepted.next() }
     }
 
-    fn unanswered(&mut self) -> Result<Vec<SenderAction>, Rejection> {
+    fn not_answered(
+        &mut self,
+        sent: bool,
+        event: &'static str,
+    ) -> Result<Vec<SenderAction>, Rejection> {
         match self.state {
-            State::Appending { count, .. } => {
-                self.state = State::Repeating { count, doubtful: true };
+            State::Appending { count, doubtful } => {
+                self.state = State::Repeating { count, doubtful: doubtful || sent };
                 Ok(vec![SenderAction::Backoff])
             }
             State::Greeting { .. } | State::Withdrawing { .. } => Ok(vec![SenderAction::Backoff]),
-            State::Idle | State::Repeating { .. } => Err(self.reject("Unanswered")),
+            State::Idle | State::Repeating { .. } => Err(self.reject(event)),
         }
     }
 

@@ -356,7 +356,10 @@ impl Courier {
             }
             Err(error) => {
                 tracing::debug!(%error, room = %self.target, "append");
-                Step::Event(SenderEvent::Unanswered)
+                Step::Event(match error.may_have_executed() {
+                    true => SenderEvent::Unanswered,
+                    false => SenderEvent::Unsent,
+                })
             }
         }
     }

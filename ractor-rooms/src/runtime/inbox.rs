@@ -24,13 +24,14 @@ impl HostCore {
                         for room in core.watches.rooms() {
                             let _ = core.deadline(core.transport.watch(&by, &room, true)).await;
                         }
+                        // What was missed before: the last push of a burst leaves no gap to see.
+                        core.tell(RoomSupervisorMessage::listening());
                         while let Some(push) = pushes.next().await {
                             core.pushed(push);
                         }
                     }
                     Err(error) => tracing::debug!(%error, "pushes"),
                 }
-                // Whatever was missed meanwhile is found by the reconcile.
                 tokio::time::sleep(core.config.retry_interval).await;
             }
         });

@@ -159,6 +159,7 @@ impl Supervisor {
             Inner::HeartbeatAnswered { sent_at, renewed } => {
                 self.heartbeat_answered(sent_at, renewed);
             }
+            Inner::Listening => self.listening(),
             Inner::HeartbeatFailed { sent_at } => self.heartbeat_failed(sent_at),
             Inner::Reopened { incarnation, sent_at } => self.reopened(incarnation, sent_at),
             Inner::OwnedRead { owned } => self.reconcile(owned),

@@ -43,6 +43,7 @@ const TABLE: &str = "
     Appending    | Full | Repeating(3) seq=40: Backoff
     Appending    | Missing | Repeating(3): FindHost(true), Backoff
     Appending    | Unanswered | Repeating(3?): Backoff
+    Appending    | Unsent     | Repeating(3): Backoff
 
     Appending?   | Ready0, Ready9, Expired1, Expired3, GiveUp | =
     Appending?   | Fenced | Idle last=0 epoch=0: Unknown(3), NewProducer(77), Next
@@ -55,7 +56,7 @@ const TABLE: &str = "
     Appending?   | Partial | Repeating(1?) last=7 seq=40: Accept(2), Next
     Appending?   | Gap | Repeating(3?) last=3 seq=40: Lost(4-5), Next
     Appending?   | Full | Repeating(3?) seq=40: Backoff
-    Appending?   | Unanswered | Repeating(3?): Backoff
+    Appending?   | Unanswered, Unsent | Repeating(3?): Backoff
     Appending?   | Missing | Repeating(3?): FindHost(true), Backoff
 
     Repeating    | GiveUp | =
@@ -70,7 +71,7 @@ const TABLE: &str = "
     Repeating?   | else | reject
 
     Withdrawing  | Expired1, Expired3 | =
-    Withdrawing  | Duplicate, DuplicateNoHost, Partial, PartialAll, Gap, Full, Unanswered, MoreThanSent | =: Backoff
+    Withdrawing  | Duplicate, DuplicateNoHost, Partial, PartialAll, Gap, Full, Unanswered, Unsent, MoreThanSent | =: Backoff
     Withdrawing  | Ready0, Ready9 | =: Withdraw(6)
     Withdrawing  | Fenced | Idle last=0 epoch=0: Unknown(3), NewProducer(77), Next
     Withdrawing  | Missing | =: FindHost(true), Backoff
@@ -83,7 +84,7 @@ const TABLE: &str = "
     Withdrawing  | GiveUp | Withdrawing(0): Unknown(3)
 
     Withdrawing0 | Expired1, Expired3, GiveUp | =
-    Withdrawing0 | Duplicate, DuplicateNoHost, Partial, PartialAll, Gap, Full, Unanswered, MoreThanSent | =: Backoff
+    Withdrawing0 | Duplicate, DuplicateNoHost, Partial, PartialAll, Gap, Full, Unanswered, Unsent, MoreThanSent | =: Backoff
     Withdrawing0 | Ready0, Ready9 | =: Withdraw(6)
     Withdrawing0 | Fenced | Idle last=0 epoch=0: NewProducer(77), Next
     Withdrawing0 | Missing | =: FindHost(true), Backoff
@@ -105,7 +106,7 @@ const STATES: [&str; 9] = [
     "Withdrawing",
     "Withdrawing0",
 ];
-const EVENTS: [&str; 21] = [
+const EVENTS: [&str; 22] = [
     "Ready0",
     "Ready9",
     "Accepted",
@@ -123,6 +124,7 @@ const EVENTS: [&str; 21] = [
     "OtherLife",
     "Missing",
     "Unanswered",
+    "Unsent",
     "Expired1",
     "Expired3",
     "GiveUp",
@@ -172,6 +174,7 @@ fn event(name: &str) -> SenderEvent {
         "OtherLife" => answered(AppendAnswer::OtherLife { life: Life(9) }),
         "Missing" => answered(AppendAnswer::Missing),
         "Unanswered" => SenderEvent::Unanswered,
+        "Unsent" => SenderEvent::Unsent,
         "Expired1" => SenderEvent::Expired { count: 1 },
         "Expired3" => SenderEvent::Expired { count: 3 },
         "GiveUp" => SenderEvent::GiveUp,

@@ -31,6 +31,10 @@ impl RoomSupervisorMessage {
         Self(Inner::Runner { room, lease, event })
     }
 
+    pub(crate) fn listening() -> Self {
+        Self(Inner::Listening)
+    }
+
     pub(crate) fn migrate(request: MigrateTo, responder: Responder) -> Self {
         Self(Inner::Migrate { request, responder })
     }
@@ -170,6 +174,8 @@ pub(super) enum Inner {
         sent_at: Duration,
         renewed: bool,
     },
+    /// The pushes of this incarnation arrive.
+    Listening,
     HeartbeatFailed {
         sent_at: Duration,
     },

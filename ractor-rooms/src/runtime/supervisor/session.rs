@@ -33,6 +33,12 @@ impl Supervisor {
         self.look_after_rooms(now);
     }
 
+    /// Pushes arrive from now on: reads what came before.
+    pub(super) fn listening(&mut self) {
+        self.reconcile_at = Some(self.core.clock.mark());
+        self.read_owned();
+    }
+
     pub(super) fn spec(&self) -> SessionSpec {
         SessionSpec {
             state: self.state,
