@@ -2,8 +2,7 @@
 //! received.
 //!
 //! Both hosts are in this process, each with connections of its own; one message is under way at a time,
-//! with a pause after each. The send is not acknowledged before the handler runs, but after: the
-//! acceptance is a figure of its own.
+//! with a pause after each. Until the sender hears that the store has accepted it is a figure of its own.
 //!
 //!     cargo bench -p ractor-rooms-redis --bench delivery
 #![allow(clippy::expect_used, reason = "a benchmark reports to its terminal")]
