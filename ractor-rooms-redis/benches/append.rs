@@ -161,12 +161,7 @@ impl Setup {
             RecordLimits { log_entries: 10_000_000, log_bytes: 4 << 30, ..RecordLimits::default() };
         let namespace = case.name.replace([' ', ','], "-");
         let namespace = &namespace[..namespace.len().min(64)];
-        // Longer than the benchmark: when it expires, every append that is under way asks who is alive by
-        // itself, and more than 256 at once are refused.
-        let config = || {
-            let config = RedisConfig::new(server.url()).namespace(namespace).limits(limits);
-            config.session_facts_age(TTL)
-        };
+        let config = || RedisConfig::new(server.url()).namespace(namespace).limits(limits);
         let transport = config().connect().await.expect("a connection");
         let host = HostId::new("owner").expect("a host id");
         let spec = SessionSpec {

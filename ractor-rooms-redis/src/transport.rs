@@ -17,6 +17,8 @@ mod room;
 mod session;
 mod snapshot;
 #[cfg(test)]
+mod standing_test;
+#[cfg(test)]
 mod torn_test;
 
 use std::sync::Arc;

@@ -43,10 +43,15 @@ impl Known {
         pointers.insert(room.clone(), pointer);
     }
 
+    /// One caller asks anew for what has become old; to the others it stays as it was meanwhile.
     fn session(&self, host: &str) -> Option<Option<u64>> {
-        let sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
-        let (at, number) = sessions.get(host)?;
-        (self.clock.elapsed_since(*at) < self.age).then_some(*number)
+        let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        let (at, number) = sessions.get_mut(host)?;
+        if self.clock.elapsed_since(*at) >= self.age {
+            *at = self.clock.mark();
+            return None;
+        }
+        Some(*number)
     }
 
     fn note(&self, host: &str, at: Duration, number: Option<u64>) {

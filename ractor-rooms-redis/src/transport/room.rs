@@ -310,9 +310,12 @@ impl Inner {
             Some(stand),
             AppendAnswer::Accepted { standing, .. } | AppendAnswer::Duplicate { standing, .. },
         ) = (stand, &mut answer)
-            && self.is_tended(&stand).await?
         {
-            *standing = Standing::Running;
+            // The batch is in the log whatever is known of its owner: a failed look must not hide that. The
+            // sweep finds a room that nobody runs.
+            if self.is_tended(&stand).await.unwrap_or(true) {
+                *standing = Standing::Running;
+            }
         }
         Ok(answer)
     }
