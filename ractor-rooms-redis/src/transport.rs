@@ -9,6 +9,8 @@ mod cluster_conformance_test;
 #[cfg(test)]
 mod conformance_test;
 #[cfg(test)]
+mod damage_test;
+#[cfg(test)]
 mod differential_test;
 mod facts;
 mod index;

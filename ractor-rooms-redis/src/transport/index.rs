@@ -38,20 +38,24 @@ impl Inner {
             .try_collect()
             .await?;
         let rooms = stream::iter(found.into_iter().flatten());
-        let owned: Vec<Option<Owned>> = rooms
-            .map(|room| self.owned_room(room, by, &name))
+        let owned = rooms
+            .map(|room| {
+                let name = &name;
+                async move { (room.to_string(), self.owned_room(room, by, name).await) }
+            })
             .buffer_unordered(AT_ONCE)
-            .try_collect()
-            .await?;
-        Ok(owned.into_iter().flatten().collect())
+            .collect()
+            .await;
+        Ok(readable(owned)?.into_iter().flatten().collect())
     }
 
     async fn owned_in(&self, shard: u16, by: &str) -> Result<Vec<RoomId>, TransportErr> {
         let mut all: Vec<RoomId> = Vec::new();
         loop {
             let found = self.owned_page(shard, by, all.last(), PAGE).await?;
+            let last = !found.more || found.rooms.is_empty();
             all.extend(found.rooms);
-            if !found.more {
+            if last {
                 return Ok(all);
             }
         }
@@ -145,29 +149,29 @@ impl Inner {
         if limit == 0 {
             return Ok(Vec::new());
         }
-        let dead: Vec<(u16, String)> = stream::iter(0..self.layout.shards())
+        let dead = stream::iter(0..self.layout.shards())
             .map(|shard| async move {
-                let dead = self.dead_owners(shard).await?;
-                Ok::<_, TransportErr>(dead.into_iter().map(move |by| (shard, by)))
+                let dead = self.dead_owners(shard).await;
+                let named = move |by| (shard, by);
+                (format!("shard {shard}"), dead.map(|dead| dead.into_iter().map(named)))
             })
             .buffer_unordered(AT_ONCE)
-            .try_collect::<Vec<_>>()
-            .await?
-            .into_iter()
-            .flatten()
-            .collect();
+            .collect()
+            .await;
+        let dead: Vec<(u16, String)> = readable(dead)?.into_iter().flatten().collect();
         let mut unrest = Vec::new();
         let mut after = after;
         loop {
             let (candidates, horizon) = self.candidates(&dead, after.as_ref(), limit).await?;
-            let mut looked = stream::iter(candidates)
-                .map(|(room, by)| self.restless(room, by))
-                .buffered(AT_ONCE);
-            while let Some(room) = looked.try_next().await? {
-                unrest.extend(room);
-                if unrest.len() == limit {
-                    return Ok(unrest);
-                }
+            let looked = stream::iter(candidates)
+                .map(|(room, by)| async move { (room.to_string(), self.restless(room, by).await) })
+                .buffered(AT_ONCE)
+                .collect()
+                .await;
+            unrest.extend(readable(looked)?.into_iter().flatten());
+            if unrest.len() >= limit {
+                unrest.truncate(limit);
+                return Ok(unrest);
             }
             match horizon {
                 Some(horizon) => after = Some(horizon),
@@ -235,6 +239,29 @@ impl Inner {
                 Ok(None)
             }
         }
+    }
+}
+
+/// What could be read. One thing that is damaged must not hide the rest; when there are several and none
+/// could be read, it is the store that does not answer.
+pub(super) fn readable<T>(
+    read: Vec<(String, Result<T, TransportErr>)>,
+) -> Result<Vec<T>, TransportErr> {
+    let several = read.len() > 1;
+    let mut good = Vec::with_capacity(read.len());
+    let mut failed = None;
+    for (what, result) in read {
+        match result {
+            Ok(value) => good.push(value),
+            Err(error) => {
+                tracing::warn!(%error, what, "passed over: it cannot be read");
+                failed = Some(error);
+            }
+        }
+    }
+    match failed {
+        Some(error) if several && good.is_empty() => Err(error),
+        Some(_) | None => Ok(good),
     }
 }
 

@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures::stream::{self, StreamExt, TryStreamExt};
+use futures::stream::{self, StreamExt};
 use ractor_rooms::id::{HostId, Incarnation, Millis};
 use ractor_rooms::protocol::session::{OpenAnswer, SessionInfo, SessionSpec};
 use ractor_rooms::transport::{Letter, TransportErr};
 
+use super::index::readable;
 use super::{Inner, inexact, millis};
 use crate::reply::{self, Damaged, Reply};
 use crate::script::Script;
@@ -89,9 +90,12 @@ impl Inner {
         pipeline.cmd("ZRANGE").arg(&self.layout.hosts()[..]).arg(0).arg(-1);
         let hosts = self.link.read(pipeline).await?.into_iter().next().and_then(reply::list);
         let hosts = hosts.ok_or_else(|| Damaged.unanswered("hosts"))?;
-        let sessions = stream::iter(hosts).map(|host| async move { self.session(&host).await });
-        let sessions: Vec<_> = sessions.buffer_unordered(AT_ONCE).try_collect().await?;
-        let mut sessions: Vec<_> = sessions.into_iter().flatten().collect();
+        let sessions = stream::iter(hosts)
+            .map(|host| async move { (host.escape_ascii().to_string(), self.session(&host).await) })
+            .buffer_unordered(AT_ONCE)
+            .collect()
+            .await;
+        let mut sessions: Vec<_> = readable(sessions)?.into_iter().flatten().collect();
         sessions.sort_by(|a: &SessionInfo, b| a.incarnation.cmp(&b.incarnation));
         Ok(sessions)
     }

@@ -109,6 +109,7 @@ pub(crate) struct HostCore {
     sessions: RwLock<SessionCache>,
     error_hook: Option<ErrorHook>,
     stop: watch::Sender<bool>,
+    leaving: AtomicBool,
     stopped: AtomicBool,
     /// Tasks that must end before a graceful stop, such as answers on their way.
     errands: Arc<AtomicU64>,
@@ -145,6 +146,7 @@ impl HostCore {
             sessions: RwLock::default(),
             error_hook,
             stop: watch::Sender::new(false),
+            leaving: AtomicBool::new(false),
             stopped: AtomicBool::new(false),
             errands: Arc::default(),
         })
@@ -156,6 +158,15 @@ impl HostCore {
 
     pub(crate) fn set_incarnation(&self, incarnation: Incarnation) {
         *self.incarnation.write() = incarnation;
+    }
+
+    /// From here on the end of the session is meant, and no reason to open another.
+    pub(crate) fn leave(&self) {
+        self.leaving.store(true, Ordering::SeqCst);
+    }
+
+    pub(crate) fn is_leaving(&self) -> bool {
+        self.leaving.load(Ordering::SeqCst)
     }
 
     pub(crate) fn is_stopped(&self) -> bool {

@@ -91,7 +91,7 @@ impl Supervisor {
 
     /// The session has ended: nothing here may be trusted any more. Starts anew.
     fn lapsed(&mut self) {
-        if std::mem::replace(&mut self.reopening, true) {
+        if self.core.is_leaving() || std::mem::replace(&mut self.reopening, true) {
             return;
         }
         let rooms: Vec<RoomId> = self.slots.keys().cloned().collect();
@@ -103,7 +103,7 @@ impl Supervisor {
             .report(RoomFault::SessionLapsed { host: self.core.id.clone(), rooms: rooms.len() });
         let (core, me, spec) = (self.core.clone(), self.me.clone(), self.spec());
         self.core.spawn(async move {
-            loop {
+            while !core.is_leaving() {
                 let sent_at = core.clock.mark();
                 let ttl = core.config.session_ttl;
                 let open = core.transport.open_session(&core.id, ttl, spec.clone());
