@@ -89,6 +89,9 @@ struct Batch {
 struct Lane {
     waiting: VecDeque<Item>,
     in_flight: usize,
+    /// Something must be sent again: first everything under way is answered, else what is sent now could be
+    /// taken before a call whose own failure is still on its way here.
+    held: bool,
 }
 
 /// What the line has to do with an answer.
@@ -218,7 +221,8 @@ impl Queue {
         let window = if self.cluster { WINDOW_CLUSTER } else { WINDOW };
         let lane = self.lanes.get_mut(name)?;
         let full = if self.cluster { lane.in_flight > 0 } else { false };
-        if full || self.in_flight.len() >= window {
+        lane.held &= lane.in_flight > 0;
+        if full || lane.held || self.in_flight.len() >= window {
             return None;
         }
         let mut commands: Vec<Command> = Vec::new();
@@ -365,6 +369,7 @@ impl Queue {
             if place.waiting.is_empty() {
                 self.busy.push_back(lane.clone());
             }
+            place.held = true;
             place.waiting.extend(items);
             place.waiting.make_contiguous().sort_by_key(|item| item.order);
         } else if place.waiting.is_empty() && place.in_flight == 0 {
