@@ -30,7 +30,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::FutureExt;
 use futures::stream::BoxStream;
-use ractor_rooms::id::{Epoch, HostId, Incarnation, RoomId};
+use ractor_rooms::id::{Epoch, HostId, Incarnation, Millis, RoomId};
 use ractor_rooms::protocol::record::{Answer, RecordLimits, Request, SnapshotKey};
 use ractor_rooms::protocol::session::{OpenAnswer, SessionInfo, SessionSpec};
 use ractor_rooms::protocol::store::{Owned, Unrest};
@@ -151,7 +151,7 @@ fn inexact(what: &str, found: u64) -> TransportErr {
 }
 
 fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX).min(crate::text::EXACT)
+    Millis::of(duration).0.min(crate::text::EXACT)
 }
 
 impl Transport for RedisTransport {

@@ -18,7 +18,7 @@ use crate::reply::{self, Damaged};
 use crate::text;
 
 /// Questions that are asked at once.
-const AT_ONCE: usize = 64;
+pub(super) const AT_ONCE: usize = 64;
 /// Members of an index that are read in one answer.
 const PAGE: usize = 512;
 

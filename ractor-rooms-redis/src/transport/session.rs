@@ -8,7 +8,7 @@ use ractor_rooms::id::{HostId, Incarnation, Millis};
 use ractor_rooms::protocol::session::{OpenAnswer, SessionInfo, SessionSpec};
 use ractor_rooms::transport::{Letter, TransportErr};
 
-use super::index::readable;
+use super::index::{AT_ONCE, readable};
 use super::{Inner, inexact, millis};
 use crate::reply::{self, Damaged, Reply};
 use crate::script::Script;
@@ -16,8 +16,6 @@ use crate::{text, wire};
 
 /// Letters that wait for one host.
 const INBOX: usize = 65_536;
-/// Sessions that are read at once.
-const AT_ONCE: usize = 64;
 
 fn ttl(of: Duration) -> Bytes {
     millis(of).max(1).to_string().into()
