@@ -567,6 +567,21 @@ impl Lab {
         self.net.set_plan(FaultPlan { drop_push, ..FaultPlan::calm() });
     }
 
+    /// From now on nobody hears of what is appended: pushes are lost, and heads are not compared. Until
+    /// [`Lab::lose_pushes`] ends both.
+    ///
+    /// A room looks at its log once more when it goes live, which may be after its host says that it runs;
+    /// so it answers first.
+    pub async fn go_unheard<C: Class>(&self, room: &RoomRef<Pad<C>>) {
+        show(room).await;
+        self.net.set_plan(FaultPlan {
+            drop_push: 1_000,
+            refuse: 1_000,
+            only: [Operation::Owned].into(),
+            ..FaultPlan::calm()
+        });
+    }
+
     /// From now on this host gets no pushes, until the stream that this gives is dropped and the request
     /// that this gives is released.
     ///

@@ -103,7 +103,7 @@ async fn h_12_a_room_that_parks_before_the_push_wakes<C: Class>() {
     let (a, b) = (lab.host("a").await, lab.host("b").await);
     lab.bring::<C>("pad", &b, "a").await;
     let from_b = pad::<C>(&b, "pad");
-    lab.lose_pushes(true);
+    lab.go_unheard(&from_b).await;
     from_b.send(note(B, 1)).await.unwrap();
     let epoch = lab.record::<C>("pad").epoch;
     assert_eq!(lab.stage.hosts_of("pad", What::Handled(B, 1)), [""; 0]);
