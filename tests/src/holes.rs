@@ -483,7 +483,7 @@ pub struct Lab {
 }
 
 /// How long the session lasts of a host that a test kills.
-pub const DOOMED: Duration = Duration::from_secs(2);
+pub const DOOMED: Duration = Duration::from_secs(3);
 
 /// Deadlines for tests: retries are quick, what ends in an error is slow, because machines are busy, and
 /// checkpoints are made when a test asks for them.

@@ -108,8 +108,8 @@ impl RoomHostBuilder {
         self
     }
 
-    /// Opens the host's session and starts its supervisor. Waits for an older session under the same id
-    /// to end, for as long as nobody renews it.
+    /// Opens the host's session, starts its supervisor and listens for what the store pushes. Waits for an
+    /// older session under the same id to end, for as long as nobody renews it.
     ///
     /// # Errors
     /// [`HostErr`] when a name is none, a kind is registered twice, the id is taken, or the store does
@@ -149,7 +149,8 @@ impl RoomHostBuilder {
         if core.supervisor.set(supervisor.clone()).is_err() {
             return Err(HostErr::Spawn("the host has a supervisor already".to_owned()));
         }
-        core.listen();
+        // Who is told of a host may offer it a room at once. A store that does not answer now will later.
+        let _ = core.listen().await;
         Ok(RoomHost { core, supervisor })
     }
 }

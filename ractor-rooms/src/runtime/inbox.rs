@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::StreamExt;
+use tokio::sync::oneshot;
 
 use super::core::HostCore;
 use super::migrate::MigrateTo;
@@ -12,14 +13,21 @@ use super::wire::{LetterBody, decode_letter};
 use crate::transport::Push;
 
 impl HostCore {
-    /// Listens to the pushes of the present incarnation, until it has another or the host stops.
-    pub(crate) fn listen(self: &Arc<Self>) {
+    /// Listens to the pushes of the present incarnation, until it has another or the host stops. What it
+    /// gives resolves once the first attempt has an answer, whichever.
+    pub(crate) fn listen(self: &Arc<Self>) -> oneshot::Receiver<()> {
         let core = self.clone();
         *self.inbox.lock() = 0;
+        let (answered, first) = oneshot::channel();
         self.spawn(async move {
             let by = core.incarnation();
+            let mut answered = Some(answered);
             while core.incarnation() == by {
-                match core.deadline(core.transport.subscribe(&by)).await {
+                let stream = core.deadline(core.transport.subscribe(&by)).await;
+                if let Some(answered) = answered.take() {
+                    let _ = answered.send(()); // nobody waits for it
+                }
+                match stream {
                     Ok(mut pushes) => {
                         for room in core.watches.rooms() {
                             let _ = core.deadline(core.transport.watch(&by, &room, true)).await;
@@ -35,6 +43,7 @@ impl HostCore {
                 tokio::time::sleep(core.config.retry_interval).await;
             }
         });
+        first
     }
 
     fn pushed(self: &Arc<Self>, push: Push) {

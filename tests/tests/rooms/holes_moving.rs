@@ -249,7 +249,7 @@ async fn h_27_the_notice_of_an_offer_is_lost<C: Class>() {
 /// offer is over, and what was sent meanwhile is handled.
 async fn h_27_the_offered_host_dies_at_once<C: Class>() {
     let lab = Lab::default();
-    let a = lab.host_with("a", |c| c.offer_timeout = Duration::from_secs(1)).await;
+    let a = lab.host_with("a", |c| c.offer_timeout = Duration::from_secs(3)).await;
     let b = lab.doomed("b").await;
     lab.bring::<C>("pad", &a, "a").await;
     let room = pad::<C>(&a, "pad");
@@ -316,7 +316,7 @@ async fn h_27_the_adopter_dies_with_the_lease<C: Class>() {
 /// Then: the room runs again once the offer is over.
 async fn h_27_the_decline_is_lost<C: Class>() {
     let lab = Lab::default();
-    let a = lab.host_with("a", |c| c.offer_timeout = Duration::from_secs(1)).await;
+    let a = lab.host_with("a", |c| c.offer_timeout = Duration::from_secs(3)).await;
     lab.bring::<C>("pad", &a, "a").await;
     let b = lab.host_with("b", |c| c.capacity = 0).await;
     let only = [Operation::Decline].into();
@@ -394,7 +394,7 @@ async fn h_37_an_adopter_that_is_late_gives_the_backlog_back() {
     let lab = Lab::default();
     let key = key_placed::<Durable>("b", &["b", "c"]);
     let a = lab.doomed("a").await;
-    let b = lab.host_with("b", |c| c.restore_timeout = Duration::from_millis(500)).await;
+    let b = lab.host_with("b", |c| c.restore_timeout = Duration::from_secs(2)).await;
     let c = lab.host("c").await;
     lab.bring::<Durable>(&key, &c, "a").await;
     let room = pad::<Durable>(&c, &key);
@@ -496,7 +496,7 @@ async fn h_39_what_an_adopter_read_before_it_gave_up_is_still_there() {
     let lab = Lab::default();
     let key = key_placed::<Live>("b", &["b", "c"]);
     let a = lab.doomed("a").await;
-    let b = lab.host_with("b", |c| c.restore_timeout = Duration::from_secs(1)).await;
+    let b = lab.host_with("b", |c| c.restore_timeout = Duration::from_secs(3)).await;
     let c = lab.host("c").await;
     lab.bring::<Live>(&key, &c, "a").await;
     let room = pad::<Live>(&c, &key);

@@ -134,7 +134,7 @@ impl Supervisor {
         );
         self.reopening = false;
         self.heartbeat = None;
-        self.core.listen();
+        drop(self.core.listen()); // it goes on by itself
     }
 
     /// Unloads every room, then ends the session.
