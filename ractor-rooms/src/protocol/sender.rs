@@ -20,6 +20,9 @@ pub struct Sender {
     accepted: Number,
     highest: Seq,
     life: Option<Life>,
+    /// Whether it sends again what a former activation has sent: then the last number that the store knows
+    /// is not its own last.
+    replays: bool,
     state: State,
 }
 
@@ -156,14 +159,22 @@ impl Default for Sender {
 }
 
 impl Sender {
-    /// A sender that has sent nothing.
+    /// A sender that knows of nothing. Its producer may have sent something before, which the first answer
+    /// tells, if none of it is still under way.
     pub fn new() -> Self {
-        Self { epoch: 0, accepted: Number(0), highest: Seq(0), life: None, state: State::Idle }
+        Self {
+            epoch: 0,
+            accepted: Number(0),
+            highest: Seq(0),
+            life: None,
+            replays: false,
+            state: State::Idle,
+        }
     }
 
     /// A sender that continues a producer's numbers, which live in its room's snapshot.
     pub fn resuming(accepted: Number, life: Option<Life>) -> Self {
-        Self { accepted, life, ..Self::new() }
+        Self { accepted, life, replays: true, ..Self::new() }
     }
 
     /// Takes back the numbers of messages that surely are not in the log; `false` when there may be
@@ -423,9 +434,12 @@ impl Sender {
 
     fn greeting_answered(&mut self, count: u64, answer: AppendAnswer) -> Vec<SenderAction> {
         match answer {
-            AppendAnswer::Accepted { seq, life, .. } => {
+            AppendAnswer::Accepted { last, seq, life, .. } => {
                 self.enter(life);
                 self.highest = self.highest.max(seq);
+                if !self.replays {
+                    self.accepted = last;
+                }
                 self.state = State::Idle;
                 vec![SenderAction::Next]
             }

@@ -1,5 +1,8 @@
 //! What all parts of a host share: its store, its clock, its tables and its tasks.
 
+#[cfg(test)]
+mod ways_test;
+
 use std::any::Any;
 use std::future::Future;
 use std::sync::Arc;
@@ -295,6 +298,23 @@ impl HostCore {
         }
         let entry = self.routes.entry(room.clone()).or_insert_with(|| make());
         entry.clone().downcast().ok()
+    }
+
+    /// Forgets the ways to rooms that no handle and no runner here uses and on which nothing is.
+    ///
+    /// What was sent on such a way is in the log. A way that is made anew learns from the store which numbers
+    /// are taken, and a room that comes here later reads its log to the end before its gate opens; the runner
+    /// of one that is here holds its way.
+    pub(crate) fn forget_unused_ways(&self) {
+        // Whoever takes one out of a table does so under its lock, and so does this.
+        self.routes.retain(|_, route| Arc::strong_count(route) > 1);
+        self.couriers.retain(|_, courier| Arc::strong_count(courier) > 1 || courier.is_busy());
+    }
+
+    /// How many ways to rooms are kept.
+    #[cfg(test)]
+    pub(crate) fn ways(&self) -> usize {
+        self.routes.len() + self.couriers.len()
     }
 
     /// The sessions of the cluster, not older than `max_age`.

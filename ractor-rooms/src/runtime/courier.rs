@@ -3,7 +3,7 @@
 //! The pure [`Sender`] decides; this file holds the messages, the lock and the clock.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -48,7 +48,7 @@ pub(crate) struct Courier {
     target: RoomId,
     state: Mutex<State>,
     /// Told when something was answered, so that a gate can open.
-    progress: OnceLock<Box<dyn Fn() + Send + Sync>>,
+    progress: Mutex<Option<Arc<dyn Fn() + Send + Sync>>>,
 }
 
 struct State {
@@ -105,13 +105,13 @@ impl Courier {
                 stopped: false,
                 withdrawing_since: None,
             }),
-            progress: OnceLock::new(),
+            progress: Mutex::default(),
         })
     }
 
-    /// Sets who is told of progress; once.
+    /// Sets who is told of progress.
     pub(crate) fn on_progress(&self, told: impl Fn() + Send + Sync + 'static) {
-        let _ = self.progress.set(Box::new(told)); // the first stays
+        *self.progress.lock() = Some(Arc::new(told));
     }
 
     /// Whether anything is under way or waits.
@@ -217,7 +217,8 @@ impl Courier {
                             Step::Nothing => {}
                         }
                     }
-                    if let Some(told) = self.progress.get() {
+                    let told = self.progress.lock().clone(); // it runs the app's code
+                    if let Some(told) = told {
                         told();
                     }
                     if pause && !found {

@@ -29,7 +29,7 @@ use crate::transport::{Transport, TransportErr};
 /// A host that is dropped goes on. [`RoomHost::shutdown`] ends it.
 #[derive(Clone)]
 pub struct RoomHost {
-    core: Arc<HostCore>,
+    pub(super) core: Arc<HostCore>,
     supervisor: ActorRef<RoomSupervisorMessage>,
 }
 

@@ -14,7 +14,9 @@ const TABLE: &str = "
     Stranger     | else | reject
 
     Greeting     | Ready0, Ready9 | =: Greet
-    Greeting     | Accepted, AcceptedNoHost, AcceptedTwo, AcceptedNone | Idle seq=40: Next
+    Greeting     | Accepted, AcceptedNoHost | Idle last=8 seq=40: Next
+    Greeting     | AcceptedTwo | Idle last=7 seq=40: Next
+    Greeting     | AcceptedNone | Idle seq=40: Next
     Greeting     | OtherLife | Idle seq=0 life=9: Next
     Greeting     | Missing | =: FindHost(true), Backoff
     Greeting     | Closed | Idle last=0 seq=0 epoch=0 life=?: Refuse(3 closed), Next
@@ -188,6 +190,7 @@ fn sender(name: &str) -> Sender {
         accepted: Number(5),
         highest: Seq(30),
         life: (!["Stranger", "Greeting"].contains(&name)).then_some(Life(2)),
+        replays: false,
         state: state(name),
     }
 }
@@ -270,6 +273,23 @@ fn what_is_numbered_is_what_is_out() {
 }
 
 /// `seq` begins anew in each life, so a number of one life must not hold a gate in another.
+/// A queue that is made anew goes on with the numbers of its producer. That of a room does not: it repeats
+/// what a former activation has sent, by the numbers of its snapshot.
+#[test]
+fn only_who_does_not_replay_learns_its_last_number() {
+    let known = AppendAnswer::Accepted {
+        last: Number(9),
+        seq: Seq(40),
+        life: Life(2),
+        standing: Standing::Running,
+    };
+    for (mut sender, last) in [(Sender::new(), 9), (Sender::resuming(Number(5), None), 5)] {
+        sender.step(SenderEvent::Ready { waiting: 1 }).unwrap();
+        sender.step(SenderEvent::Answered(known.clone())).unwrap();
+        assert_eq!(sender.accepted(), Number(last));
+    }
+}
+
 #[test]
 fn h17_a_seq_of_another_life_is_not_waited_for() {
     let accepted = |life, seq| AppendAnswer::Accepted {

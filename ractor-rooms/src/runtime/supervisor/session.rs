@@ -28,6 +28,7 @@ impl Supervisor {
         if self.reconcile_at.is_none_or(|at| now.saturating_sub(at) >= every) {
             self.reconcile_at = Some(now);
             self.read_owned();
+            self.core.forget_unused_ways();
         }
         self.read_unrest();
         self.look_after_rooms(now);
