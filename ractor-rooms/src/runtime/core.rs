@@ -78,6 +78,13 @@ pub enum RoomFault {
         /// How many rooms it dropped.
         rooms: usize,
     },
+    /// A room that runs here could not be saved: a crash would go back further. It is tried again.
+    CheckpointFailed {
+        /// The room.
+        room: RoomId,
+        /// Why.
+        error: String,
+    },
     /// A room could not be started here.
     StartFailed {
         /// The room.
@@ -86,6 +93,10 @@ pub enum RoomFault {
         why: String,
     },
 }
+
+/// Bytes of a snapshot that go to the store or come from it in a second, at least. A link that is slower
+/// serves small rooms only.
+const SLOWEST_LINK: f64 = (1 << 20) as f64;
 
 /// Why no host was found for a room.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -243,8 +254,7 @@ impl HostCore {
         &self,
         call: impl Future<Output = Result<T, TransportErr>>,
     ) -> Result<T, TransportErr> {
-        let waited = self.config.store_timeout;
-        tokio::time::timeout(waited, call).await.unwrap_or(Err(TransportErr::Unanswered { waited }))
+        within(self.config.store_timeout, call).await
     }
 
     pub(crate) async fn view(
@@ -257,12 +267,31 @@ impl HostCore {
         }
     }
 
+    /// Fetches the bytes of a snapshot.
     pub(crate) async fn snapshot(
         &self,
         room: &RoomId,
         key: &SnapshotKey,
     ) -> Result<Option<Bytes>, TransportErr> {
-        self.deadline(self.transport.get_snapshot(room, key)).await
+        let waited = self.bulk_timeout(self.config.max_snapshot_bytes);
+        within(waited, self.transport.get_snapshot(room, key)).await
+    }
+
+    /// Puts the bytes of a snapshot into the store.
+    pub(crate) async fn put_snapshot(
+        &self,
+        room: &RoomId,
+        key: SnapshotKey,
+        bytes: Bytes,
+    ) -> Result<(), TransportErr> {
+        let waited = self.bulk_timeout(bytes.len());
+        within(waited, self.transport.put_snapshot(room, key, bytes)).await
+    }
+
+    /// How long the store may take for so many bytes.
+    fn bulk_timeout(&self, bytes: usize) -> Duration {
+        let transfer = Duration::from_secs_f64(bytes as f64 / SLOWEST_LINK);
+        self.config.store_timeout.saturating_add(transfer)
     }
 
     /// The scope in which this host writes and reads messages.
@@ -419,6 +448,13 @@ impl HostCore {
             }
         });
     }
+}
+
+async fn within<T>(
+    waited: Duration,
+    call: impl Future<Output = Result<T, TransportErr>>,
+) -> Result<T, TransportErr> {
+    tokio::time::timeout(waited, call).await.unwrap_or(Err(TransportErr::Unanswered { waited }))
 }
 
 /// The placement rule: rendezvous over hosts that are ready, read the kind and have capacity left.

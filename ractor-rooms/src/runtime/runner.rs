@@ -23,7 +23,7 @@ use bytes::Bytes;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 
 use super::context::RoomContext;
-use super::core::HostCore;
+use super::core::{HostCore, RoomFault};
 use super::courier::Courier;
 use super::mailbox::{KEPT, Mailbox};
 use super::room_actor::RoomActor;
@@ -143,6 +143,10 @@ impl<R: RoomActor> Meta<R> {
 
     fn freezing(&self) -> bool {
         self.shared.freeze.load(Ordering::Relaxed) != 0
+    }
+
+    fn not_saved(&self, error: String) {
+        self.core.report(RoomFault::CheckpointFailed { room: self.shared.room.clone(), error });
     }
 
     fn tell(&self, event: RunnerEvent) {

@@ -1,4 +1,4 @@
-//! BR-15: stored snapshots that cannot be read.
+//! BR-15: stored snapshots that cannot be read; and those that cannot be stored.
 
 use std::time::Duration;
 
@@ -8,9 +8,11 @@ use ractor_rooms::clock::Clock;
 use ractor_rooms::codec::Snapshot;
 use ractor_rooms::id::{Kind, Life};
 use ractor_rooms::protocol::record::{DeclineReason, ParkReason, Phase, RecordLimits};
+use ractor_rooms::testing::{Fault, Operation};
 use ractor_rooms::{MemoryTransport, MigrationErr, RoomFault};
 use ractor_rooms_tests::cluster::{Cluster, host_name, test_store};
 use ractor_rooms_tests::eventually;
+use ractor_rooms_tests::holes::{self, Lab, note, pad};
 use ractor_rooms_tests::meddler::Meddler;
 use ractor_rooms_tests::rooms::{Class, Knobs, LedgerMsg, Seen};
 
@@ -201,4 +203,25 @@ async fn br_15_a_room_whose_snapshot_the_target_cannot_read_stays<C: Class>() {
     assert_eq!(cluster.notes::<C>(0, "kept").await, [(1, 1), (1, 2), (1, 3)]);
     assert_eq!(cluster.host_of::<C>(0, "kept").await, host_name(1));
     cluster.stop().await;
+}
+
+/// A checkpoint fails after the last message. It is reported, and made again though nothing more comes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_checkpoint_that_fails_is_reported_and_made_again() {
+    let lab = Lab::default();
+    let every = Duration::from_millis(200);
+    let a = lab.host_with("a", |c| c.checkpoint_interval = every).await;
+    let room = pad::<holes::Durable>(&a, "pad");
+    room.send(note(1, 1)).await.unwrap();
+    lab.record_when::<holes::Durable>("pad", "it is saved", |r| r.log.is_empty()).await;
+    lab.next_of("a", Operation::PutSnapshot, Fault::Refuse);
+    room.send(note(1, 2)).await.unwrap();
+    lab.record_when::<holes::Durable>("pad", "it is saved again", |r| r.log.is_empty()).await;
+    let of_the_room = |fault: &RoomFault| match fault {
+        RoomFault::CheckpointFailed { room, .. } => room.key.as_bytes() == b"pad",
+        _ => false,
+    };
+    let faults = lab.faults();
+    assert_eq!(faults.iter().filter(|fault| of_the_room(fault)).count(), 1, "{faults:?}");
+    holes::stop(&[&a]).await;
 }

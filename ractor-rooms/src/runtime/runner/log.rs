@@ -362,15 +362,18 @@ impl<R: RoomActor> RunnerState<R> {
         let (core, shared) = (self.meta.core.clone(), self.meta.shared.clone());
         loop {
             match core.commit(&shared.room, shared.lease.clone(), frozen.clone()).await {
-                Some(true) => {
+                Ok(true) => {
                     self.meta.acquired.snapshot = Some(pointer);
                     return true;
                 }
-                Some(false) => {
+                Ok(false) => {
                     self.lose();
                     return false;
                 }
-                None => tokio::time::sleep(core.config.retry_interval).await,
+                Err(error) => {
+                    tracing::debug!(room = %shared.room, error, "first checkpoint");
+                    tokio::time::sleep(core.config.retry_interval).await;
+                }
             }
         }
     }

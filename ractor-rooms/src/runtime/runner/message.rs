@@ -64,7 +64,7 @@ pub(crate) enum Control {
     Checkpoint,
     Checkpointed {
         number: SnapshotNumber,
-        done: Option<bool>,
+        done: Result<bool, String>,
     },
     Ack,
     Close {

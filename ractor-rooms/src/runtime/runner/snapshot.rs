@@ -170,9 +170,8 @@ impl<R: RoomActor> RunnerState<R> {
         let frozen = match self.build() {
             Ok(frozen) => frozen,
             Err(error) => {
-                tracing::warn!(room = %self.meta.shared.room, %error, "checkpoint");
                 self.meta.since_checkpoint = (0, 0); // not again at once
-                return;
+                return self.meta.not_saved(error.to_string());
             }
         };
         let meta = &mut self.meta;
@@ -191,40 +190,45 @@ impl<R: RoomActor> RunnerState<R> {
         });
     }
 
-    pub(super) fn checkpointed(&mut self, number: SnapshotNumber, done: Option<bool>) {
+    pub(super) fn checkpointed(&mut self, number: SnapshotNumber, done: Result<bool, String>) {
         self.meta.checkpointing = false;
         let pending = self.meta.pending.take();
         match done {
-            Some(true) => {
+            Ok(true) => {
                 if let Some(pending) = pending.filter(|p| p.number == number) {
                     self.meta.acquired.snapshot = Some(pending);
                 }
             }
             // A frozen room has been parked meanwhile, and that it moved is no loss. Had another host
             // taken it, the park will say so.
-            Some(false) if self.meta.phase == Phase::Frozen => {}
-            Some(false) => self.meta.tell(RunnerEvent::Fenced),
-            None => {} // tried again with the next messages
+            Ok(false) if self.meta.phase == Phase::Frozen => {}
+            Ok(false) => self.meta.tell(RunnerEvent::Fenced),
+            Err(error) => {
+                // Not saved after all, so that it is tried again also when no message comes.
+                let saved = self.meta.shared.handled.load(Ordering::Relaxed).wrapping_sub(1);
+                self.meta.shared.checkpointed.store(saved, Ordering::Relaxed);
+                self.meta.not_saved(error);
+            }
         }
     }
 }
 
 impl super::super::core::HostCore {
-    /// Uploads a snapshot and points to it. `Some(false)` when the lease is not in force any more;
-    /// `None` when the store did not answer.
+    /// Uploads a snapshot and points to it. `Ok(false)` when the lease is not in force any more.
     pub(super) async fn commit(
         &self,
         room: &crate::id::RoomId,
         lease: crate::protocol::record::Lease,
         frozen: FrozenRoom,
-    ) -> Option<bool> {
+    ) -> Result<bool, String> {
         let key = frozen.snapshot.key.clone();
-        self.deadline(self.transport.put_snapshot(room, key, frozen.bytes)).await.ok()?;
+        self.put_snapshot(room, key, frozen.bytes).await.map_err(|error| error.to_string())?;
         let request = Request::Checkpoint { lease, snapshot: frozen.snapshot };
         match self.execute(room, request).await {
-            Ok(Answer::Owner(OwnerAnswer::Done)) => Some(true),
-            Ok(Answer::Owner(OwnerAnswer::Fenced { .. })) => Some(false),
-            Ok(_) | Err(_) => None,
+            Ok(Answer::Owner(OwnerAnswer::Done)) => Ok(true),
+            Ok(Answer::Owner(OwnerAnswer::Fenced { .. })) => Ok(false),
+            Ok(other) => Err(format!("the store answered {other:?}")),
+            Err(error) => Err(error.to_string()),
         }
     }
 }

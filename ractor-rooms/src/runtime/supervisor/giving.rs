@@ -169,8 +169,7 @@ impl Supervisor {
             let mut event = SourceEvent::Uploaded;
             for attempt in 1..=UPLOADS {
                 let key = frozen.snapshot.key.clone();
-                let put = core.transport.put_snapshot(&room, key, frozen.bytes.clone());
-                match core.deadline(put).await {
+                match core.put_snapshot(&room, key, frozen.bytes.clone()).await {
                     Ok(()) => {
                         event = SourceEvent::Uploaded;
                         break;
