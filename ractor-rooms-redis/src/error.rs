@@ -50,6 +50,14 @@ pub enum ConnectErr {
         /// How long was waited.
         waited: Duration,
     },
+    /// Something is there and ends every connection.
+    #[error(
+        "the server at {address} closed the connection without an answer; check that it is a Redis server, its `maxclients` and `protected-mode`, and what lies between"
+    )]
+    HungUp {
+        /// Where was looked.
+        address: String,
+    },
     /// User or password are wrong or missing.
     #[error(
         "the server at {address} refused the user or password ({code}); check `RedisConfig::username` and `RedisConfig::password`, or the part before `@` in the URL, where special characters must be percent-encoded"

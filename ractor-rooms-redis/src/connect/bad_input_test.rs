@@ -113,6 +113,13 @@ async fn somebody_else_is_there() {
     let error = refused(RedisConfig::new(url)).await;
     assert!(matches!(error, ConnectErr::Silent { .. }), "{error:?}");
 
+    let curt = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let url = format!("redis://{}", curt.local_addr().expect("a port"));
+    let hanging_up = tokio::spawn(async move { while curt.accept().await.is_ok() {} });
+    let error = refused(RedisConfig::new(url)).await;
+    assert!(matches!(error, ConnectErr::HungUp { .. }), "{error:?}");
+    hanging_up.abort();
+
     let web = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let url = format!("redis://{}", web.local_addr().expect("a port"));
     let serving = tokio::spawn(async move {
@@ -124,6 +131,19 @@ async fn somebody_else_is_there() {
     let error = refused(RedisConfig::new(url)).await;
     assert!(matches!(error, ConnectErr::NotRedis { .. }), "{error:?}");
     serving.abort();
+}
+
+/// Who is one too many is told so before it can say anything, and then hung up on.
+#[tokio::test]
+async fn the_server_takes_no_more_clients() {
+    let server = server(ServerOptions::default()).await;
+    let first = tokio::net::TcpStream::connect(("127.0.0.1", server.port())).await;
+    run(&server, &["CONFIG", "SET", "maxclients", "1"]).await;
+    let error = refused(RedisConfig::new(server.url())).await;
+    let told =
+        matches!(&error, ConnectErr::Refused { reason, .. } if reason.contains("max number"));
+    assert!(told, "{error:?}");
+    drop(first);
 }
 
 #[tokio::test]
@@ -229,6 +249,11 @@ async fn another_store() {
     run(&server, &["SET", "rooms:config", "x"]).await;
     let error = refused(RedisConfig::new(server.url())).await;
     assert_eq!(error, ConnectErr::WrongType { key: "rooms:config".into(), expected: "hash" });
+
+    run(&server, &["DEL", "rooms:config", "rooms:hosts"]).await;
+    run(&server, &["SET", "rooms:hosts", "x"]).await;
+    let error = refused(RedisConfig::new(server.url())).await;
+    assert_eq!(error, ConnectErr::WrongType { key: "rooms:hosts".into(), expected: "sorted set" });
 }
 
 #[tokio::test]

@@ -130,7 +130,20 @@ impl Connector {
             let configured = self.config.shards;
             return Err(ConnectErr::ShardCount { stored: shards.clone(), configured });
         }
-        Ok(())
+        self.check_hosts(conn).await
+    }
+
+    /// The one other key that all hosts share and no room owns.
+    async fn check_hosts(&self, conn: &mut Conn) -> Result<(), ConnectErr> {
+        let key = format!("{}:hosts", self.config.namespace);
+        let mut command = redis::cmd("TYPE");
+        command.arg(&key);
+        let found =
+            conn.ask(&command).await.map_err(|error| diagnose::refusal(&error, &self.address()))?;
+        match texts(&found).first().map(String::as_str) {
+            Some("none" | "zset") => Ok(()),
+            Some(_) | None => Err(ConnectErr::WrongType { key, expected: "sorted set" }),
+        }
     }
 
     async fn check_pushes(&self) -> Result<(), ConnectErr> {

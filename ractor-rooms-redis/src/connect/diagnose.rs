@@ -51,6 +51,7 @@ pub(super) fn refusal(error: &RedisError, address: &str) -> ConnectErr {
         _ if error.is_timeout() => {
             ConnectErr::Silent { address: address.to_owned(), waited: CONNECT }
         }
+        _ if error.is_io_error() => ConnectErr::HungUp { address: address.to_owned() },
         _ if text.contains("unknown command") => {
             ConnectErr::ServerTooOld { found: "older than 6.0".into() }
         }
@@ -82,11 +83,16 @@ pub(super) async fn connect_error(error: &RedisError, info: &ConnectionInfo) -> 
     match probe(host, port, tls).await {
         Spoken::Nothing(reason) => ConnectErr::Unreachable { address, reason },
         Spoken::Tls if !tls => ConnectErr::TlsRequired { address },
-        Spoken::Redis if tls => ConnectErr::TlsUnsupported { address },
+        Spoken::Redis(_) if tls => ConnectErr::TlsUnsupported { address },
         Spoken::Tls => ConnectErr::TlsHandshake { address, reason: text },
         Spoken::Other => ConnectErr::NotRedis { address },
         Spoken::Silence => ConnectErr::Silent { address, waited: CONNECT },
-        Spoken::Redis => refusal(error, &address),
+        Spoken::HungUp => ConnectErr::HungUp { address },
+        // The connection broke, and what the server says of it can only be read by who sends nothing else.
+        Spoken::Redis(reason) if error.is_io_error() && reason.starts_with('-') => {
+            ConnectErr::Refused { address, reason: reason[1..].to_owned() }
+        }
+        Spoken::Redis(_) => refusal(error, &address),
     }
 }
 
@@ -94,14 +100,16 @@ pub(super) async fn connect_error(error: &RedisError, info: &ConnectionInfo) -> 
 enum Spoken {
     Nothing(String),
     Silence,
-    Redis,
+    HungUp,
+    /// The first line of its answer.
+    Redis(String),
     Tls,
     Other,
 }
 
 async fn probe(host: &str, port: u16, tls_first: bool) -> Spoken {
     let greetings: [&[u8]; 2] = [b"PING\r\n", &CLIENT_HELLO];
-    let mut silent = true;
+    let (mut other, mut hung_up) = (false, false);
     let order = if tls_first { [0, 1] } else { [1, 0] };
     for index in order {
         let answer = match tokio::time::timeout(PROBE, greet(host, port, greetings[index])).await {
@@ -111,17 +119,24 @@ async fn probe(host: &str, port: u16, tls_first: bool) -> Spoken {
         };
         match (answer.as_slice(), index) {
             ([21 | 22, 3, ..], _) => return Spoken::Tls,
-            ([b'+' | b'-', ..], 0) => return Spoken::Redis,
-            ([], _) => {}
-            _ => silent = false,
+            ([b'+' | b'-', ..], 0) => {
+                let line = answer.split(|byte| *byte == b'\r').next().unwrap_or_default();
+                return Spoken::Redis(String::from_utf8_lossy(line).into_owned());
+            }
+            ([], _) => hung_up = true,
+            _ => other = true,
         }
     }
-    if silent { Spoken::Silence } else { Spoken::Other }
+    match (other, hung_up) {
+        (true, _) => Spoken::Other,
+        (false, true) => Spoken::HungUp,
+        (false, false) => Spoken::Silence,
+    }
 }
 
 async fn greet(host: &str, port: u16, greeting: &[u8]) -> std::io::Result<Vec<u8>> {
     let mut stream = TcpStream::connect((host, port)).await?;
-    let mut answer = vec![0; 16];
+    let mut answer = vec![0; 128];
     // A peer that hangs up has answered nothing; only the way to it counts as unreachable.
     let read = match stream.write_all(greeting).await {
         Ok(()) => stream.read(&mut answer).await.unwrap_or(0),
