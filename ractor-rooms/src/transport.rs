@@ -109,9 +109,9 @@ pub trait Transport: Send + Sync + std::fmt::Debug + 'static {
     fn execute(&self, room: &RoomId, request: Request, floor: Epoch)
     -> TransportFuture<'_, Answer>;
 
-    /// Keeps the bytes of a snapshot attempt under a key of their own. They stay at least until a newer
-    /// attempt of the same activation is committed or its host has ended its session, and for as long
-    /// as a record points to them.
+    /// Keeps the bytes of a snapshot attempt under a key of their own. They stay for as long as a record
+    /// points to them, and before that for an hour, unless a newer attempt of the same activation is
+    /// committed or the session of the host that put them ends. A commit that finds them gone says so.
     ///
     /// # Errors
     /// [`TransportErr`] when there is no answer.

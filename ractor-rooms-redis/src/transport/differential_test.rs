@@ -9,7 +9,8 @@ fn from_env(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(default)
 }
 
-/// `ROOMS_SEEDS` sequences from seed `ROOMS_SEED` on, of `ROOMS_STEPS` operations each.
+/// `ROOMS_SEEDS` sequences from seed `ROOMS_SEED` on, of `ROOMS_STEPS` operations each, and `ROOMS_AT_ONCE`
+/// of them at once.
 async fn compare(place: Arc<Place>, seeds: u64) {
     let (first, seeds) = (from_env("ROOMS_SEED", 0), from_env("ROOMS_SEEDS", seeds));
     let steps = usize::try_from(from_env("ROOMS_STEPS", 300)).unwrap();
@@ -18,7 +19,8 @@ async fn compare(place: Arc<Place>, seeds: u64) {
         async move { differential::compare(&store, seed, steps).await }
     });
     let mut tally = Tally::default();
-    let mut runs = runs.buffer_unordered(8);
+    let at_once = usize::try_from(from_env("ROOMS_AT_ONCE", 8)).unwrap();
+    let mut runs = runs.buffer_unordered(at_once.max(1));
     while let Some(run) = runs.next().await {
         match run {
             Ok(one) => tally.add(one),

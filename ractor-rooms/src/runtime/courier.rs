@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use parking_lot::Mutex;
+use thiserror::Error;
 
 use super::core::{FindErr, HostCore, RoomFault, unexpected};
 use super::wire::Segment;
@@ -22,14 +23,21 @@ const BATCH_MESSAGES: usize = 512;
 const BATCH_BYTES: usize = 256 << 10;
 
 /// Why a message was not accepted.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub(crate) enum Undelivered {
-    Expired,
+    #[error("it was not accepted in time: {why}")]
+    Expired { why: String },
+    #[error("too many messages wait for the room")]
     Full,
+    #[error("the room was closed: {reason}")]
     Closed { reason: String },
+    #[error("the room was closed and born again")]
     OtherLife,
+    #[error("no living host runs this kind")]
     UnknownKind,
+    #[error("nobody can tell whether it was accepted")]
     OutcomeUnknown,
+    #[error("the host is stopped")]
     HostStopped,
 }
 
@@ -58,6 +66,8 @@ struct State {
     bytes: usize,
     pumping: bool,
     full: bool,
+    /// What stood in the way of the last attempt.
+    trouble: Option<String>,
     /// The host is: nothing is taken any more.
     stopped: bool,
     withdrawing_since: Option<Duration>,
@@ -102,6 +112,7 @@ impl Courier {
                 bytes: 0,
                 pumping: false,
                 full: false,
+                trouble: None,
                 stopped: false,
                 withdrawing_since: None,
             }),
@@ -267,6 +278,9 @@ impl Courier {
         let mut state = self.state.lock();
         if let SenderEvent::Answered(answer) = &event {
             state.full = matches!(answer, AppendAnswer::Full { .. });
+            if !matches!(answer, AppendAnswer::Missing) {
+                state.trouble = None; // what stands in the way of a new room is said by who places it
+            }
             state.withdrawing_since = None;
         }
         state.sender.step(event).unwrap_or_else(|rejection| {
@@ -296,8 +310,8 @@ impl Courier {
             }
             SenderAction::Accept { count } => self.finish(count, |_| Ok(())),
             SenderAction::Refuse { count, why } => {
-                let full = self.state.lock().full;
-                self.finish(count, |_| Err(undelivered(&why, full)))
+                let why = self.state.lock().undelivered(&why);
+                self.finish(count, |_| Err(why.clone()))
             }
             SenderAction::ReportUnknown { count } => {
                 self.finish(count, |_| Err(Undelivered::OutcomeUnknown))
@@ -323,7 +337,14 @@ impl Courier {
                         let unnumbered = self.unnumbered();
                         self.finish(unnumbered, |_| Err(Undelivered::UnknownKind))
                     }
-                    Err(FindErr::NoneReady | FindErr::Store(_)) => Step::Pause,
+                    Err(FindErr::NoneReady) => {
+                        self.note("no host that runs this kind is ready and has room");
+                        Step::Pause
+                    }
+                    Err(FindErr::Store(error)) => {
+                        self.note(error);
+                        Step::Pause
+                    }
                 }
             }
             SenderAction::NewProducer { at } => {
@@ -342,6 +363,11 @@ impl Courier {
         }
     }
 
+    /// Remembers what stands in the way.
+    fn note(&self, trouble: impl std::fmt::Display) {
+        self.state.lock().trouble = Some(trouble.to_string());
+    }
+
     /// How many messages wait that were never sent, when none is doubtful.
     fn unnumbered(&self) -> u64 {
         let mut state = self.state.lock();
@@ -357,6 +383,7 @@ impl Courier {
             }
             Err(error) => {
                 tracing::debug!(%error, room = %self.target, "append");
+                self.note(&error);
                 Step::Event(match error.may_have_executed() {
                     true => SenderEvent::Unanswered,
                     false => SenderEvent::Unsent,
@@ -382,7 +409,7 @@ impl Courier {
                     if let Err(why) = outcome
                         && let Some(core) = self.core.upgrade()
                     {
-                        let (room, why) = (self.target.clone(), format!("{why:?}"));
+                        let (room, why) = (self.target.clone(), why.to_string());
                         core.report(RoomFault::Undelivered { room, why });
                     }
                 }
@@ -393,6 +420,18 @@ impl Courier {
 }
 
 impl State {
+    fn undelivered(&self, why: &Refusal) -> Undelivered {
+        match why {
+            Refusal::Expired if self.full => Undelivered::Full,
+            Refusal::Expired => {
+                let slow = || "what was sent before it took too long".to_owned();
+                Undelivered::Expired { why: self.trouble.clone().unwrap_or_else(slow) }
+            }
+            Refusal::Closed { reason } => Undelivered::Closed { reason: reason.clone() },
+            Refusal::OtherLife { .. } => Undelivered::OtherLife,
+        }
+    }
+
     /// Nothing is sent any more: takes what waits, each with what its sender is told.
     fn stop(&mut self) -> Vec<(Parcel, Undelivered)> {
         self.stopped = true;
@@ -428,15 +467,6 @@ enum Step {
     /// There is a host now: no pause is needed.
     Found,
     Nothing,
-}
-
-fn undelivered(why: &Refusal, full: bool) -> Undelivered {
-    match why {
-        Refusal::Expired if full => Undelivered::Full,
-        Refusal::Expired => Undelivered::Expired,
-        Refusal::Closed { reason } => Undelivered::Closed { reason: reason.clone() },
-        Refusal::OtherLife { .. } => Undelivered::OtherLife,
-    }
 }
 
 fn batch_len(queue: &VecDeque<Parcel>) -> u64 {

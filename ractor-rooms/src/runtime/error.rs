@@ -56,6 +56,8 @@ pub enum RoomErr<M> {
     Expired {
         /// How long was waited.
         waited: Duration,
+        /// What stood in its way at the last attempt, as far as this host knows.
+        why: String,
         /// The message.
         message: M,
     },
@@ -112,8 +114,8 @@ impl<M> fmt::Display for RoomErr<M> {
             }
             Self::Encode { error, .. } => write!(f, "the message cannot be encoded: {error}"),
             Self::Full { .. } => f.write_str("too many messages wait for the room"),
-            Self::Expired { waited, .. } => {
-                write!(f, "nobody accepted the message within {waited:?}")
+            Self::Expired { waited, why, .. } => {
+                write!(f, "nobody accepted the message within {waited:?}: {why}")
             }
             Self::Closed { reason, .. } => write!(f, "the room was closed: {reason}"),
             Self::OtherLife { .. } => f.write_str("the room was closed and born again"),

@@ -175,15 +175,8 @@ impl<R: RoomActor> Route<R> {
             (expired, held.is_empty())
         };
         for Held { message, ack, .. } in expired {
-            match ack {
-                Some(ack) => {
-                    let _ = ack.send(Err(RoomErr::Expired { waited, message })); // nobody waits
-                }
-                None => {
-                    let why = format!("{:?}", Undelivered::Expired);
-                    self.core.report(RoomFault::Undelivered { room: self.room.clone(), why });
-                }
-            }
+            let why = "the room is not ready on this host yet".to_owned();
+            hand_back(&self.core, &self.room, Undelivered::Expired { why }, waited, message, ack);
         }
         none_left
     }
@@ -210,16 +203,9 @@ impl<R: RoomActor> Route<R> {
         let (core, room) = (self.core.clone(), self.room.clone());
         let done = move |outcome: Result<(), Undelivered>| {
             let Some(message) = kept.lock().take() else { return };
-            match (outcome, ack) {
-                (Ok(()), ack) => accept(ack),
-                (Err(why), Some(ack)) => {
-                    let kind = room.kind.as_str();
-                    let _ = ack.send(Err(refused(why, kind, timeout, message))); // nobody waits
-                }
-                (Err(Undelivered::HostStopped), None) => {}
-                (Err(why), None) => {
-                    core.report(RoomFault::Undelivered { room, why: format!("{why:?}") });
-                }
+            match outcome {
+                Ok(()) => accept(ack),
+                Err(why) => hand_back(&core, &room, why, timeout, message, ack),
             }
         };
         let deadline = Some(self.core.clock.mark() + timeout);
@@ -340,9 +326,29 @@ fn lost<M>(ack: Option<Ack<M>>) {
     }
 }
 
+/// Tells the sender that a message was not accepted, or the error hook if it does not wait.
+fn hand_back<M>(
+    core: &HostCore,
+    room: &RoomId,
+    why: Undelivered,
+    waited: Duration,
+    message: M,
+    ack: Option<Ack<M>>,
+) {
+    match (ack, why) {
+        (Some(ack), why) => {
+            let _ = ack.send(Err(refused(why, room.kind.as_str(), waited, message))); // nobody waits
+        }
+        (None, Undelivered::HostStopped) => {}
+        (None, why) => {
+            core.report(RoomFault::Undelivered { room: room.clone(), why: why.to_string() });
+        }
+    }
+}
+
 fn refused<M>(why: Undelivered, kind: &str, waited: Duration, message: M) -> RoomErr<M> {
     match why {
-        Undelivered::Expired => RoomErr::Expired { waited, message },
+        Undelivered::Expired { why } => RoomErr::Expired { waited, why, message },
         Undelivered::Full => RoomErr::Full { message },
         Undelivered::Closed { reason } => RoomErr::Closed { reason, message: Some(message) },
         Undelivered::OtherLife => RoomErr::OtherLife { message },

@@ -8,9 +8,11 @@ use ractor_rooms::codec::{Frame, FrameKind, body};
 use ractor_rooms::id::{Epoch, HostId, IdErr, Incarnation, Number, Producer};
 use ractor_rooms::protocol::record::{Answer, AppendAnswer, DeclineReason, Request};
 use ractor_rooms::protocol::session::HostState;
+use ractor_rooms::testing::{FaultPlan, Operation};
 use ractor_rooms::transport::Transport;
 use ractor_rooms::{MigrateTo, MigrationErr, RoomErr, RoomFault};
 use ractor_rooms_tests::cluster::{Cluster, ask, host_name, room_id, test_store};
+use ractor_rooms_tests::holes::{self, Lab, PadMsg, pad};
 use ractor_rooms_tests::meddler::Meddler;
 use ractor_rooms_tests::rooms::{Class, Document, Durable, Knobs, Ledger, LedgerMsg, Live};
 use ractor_rooms_tests::wait::in_time;
@@ -471,4 +473,37 @@ async fn rooms_of_two_kinds_and_one_key_do_not_meet() {
     assert_eq!(cluster.notes::<Live>(0, "same").await, [(1, 1)]);
     assert_eq!(cluster.notes::<Durable>(0, "same").await, [(1, 2)]);
     cluster.stop().await;
+}
+
+/// A message that nobody takes in time comes back with what stood in its way.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn what_expires_says_why() {
+    let lab = Lab::default();
+    let client = lab
+        .host_with("client", |c| {
+            c.capacity = 0;
+            c.send_timeout = Duration::from_millis(300);
+        })
+        .await;
+    let room = pad::<holes::Durable>(&client, "pad");
+    let why = async |number| match room.send(holes::note(1, number)).await {
+        Err(RoomErr::Expired { why, message: PadMsg::Note { number: back, .. }, .. }) => {
+            assert_eq!(back, number);
+            why
+        }
+        other => panic!("expected Expired, found {other:?}"),
+    };
+    let found = why(1).await;
+    assert!(found.contains("no host"), "{found}");
+
+    let a = lab.host("a").await;
+    lab.bring::<holes::Durable>("pad", &a, "a").await;
+    let only = [Operation::Append].into();
+    lab.net.set_plan(FaultPlan { refuse: 1_000, only, ..FaultPlan::calm() });
+    let found = why(2).await;
+    assert!(found.contains("store"), "{found}");
+    lab.net.set_plan(FaultPlan::calm());
+    room.send(holes::note(1, 3)).await.unwrap();
+    assert_eq!(holes::show(&room).await.notes, [(1, 3)]);
+    holes::stop(&[&a, &client]).await;
 }
