@@ -39,6 +39,7 @@ pub(crate) use subscription::Subscription;
 use crate::connect::Connector;
 use crate::error::ConnectErr;
 use crate::script::Script;
+use crate::words::Words;
 use line::Line;
 use push::PushLine;
 use root::{Root, RootMessage};
@@ -47,8 +48,8 @@ use root::{Root, RootMessage};
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
     pub(crate) script: Script,
-    pub(crate) keys: Vec<Bytes>,
-    pub(crate) args: Vec<Bytes>,
+    pub(crate) keys: Words,
+    pub(crate) args: Words,
     /// Whether calls of the same script and hash tag that wait together go as one: keys concatenated,
     /// the number of calls as the first argument, then the arguments concatenated. The script answers
     /// an array with one element for each. One that goes alone has the same form.

@@ -261,6 +261,13 @@ pub(crate) fn parse_owner(text: &str) -> Option<Option<Activation>> {
     if text.is_empty() { Some(None) } else { parse_activation(text).map(Some) }
 }
 
+/// The host, as text, and the number of the session that an owner belongs to.
+pub(crate) fn owner_session(owner: &str) -> Option<(&str, u64)> {
+    let (by, _) = owner.split_once('/')?;
+    let (host, number) = by.split_once('#')?;
+    Some((host, number.parse().ok()?))
+}
+
 pub(crate) fn parse_epoch(text: &str) -> Option<Epoch> {
     text.parse().ok().map(Epoch)
 }

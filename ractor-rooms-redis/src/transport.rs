@@ -1,6 +1,7 @@
 //! Rooms in Redis.
 
 mod answer;
+mod append;
 #[cfg(test)]
 mod bench;
 #[cfg(test)]
@@ -108,23 +109,28 @@ impl Inner {
         keys: Vec<Bytes>,
         args: Vec<Bytes>,
     ) -> Result<(String, Reply), TransportErr> {
-        let name = script.name;
+        let (keys, args) = (keys.into(), args.into());
         let call = Call { script: script.clone(), keys, args, merge: true };
-        let damaged = |damaged: crate::reply::Damaged| damaged.unanswered(name);
-        let mut reply = Reply::of_one(self.link.call(call).await?).map_err(damaged)?;
-        let code = reply.text().map_err(damaged)?;
-        match code.as_str() {
-            "refused" => {
-                let reason = explain(&reply.text().unwrap_or_default());
-                Err(TransportErr::Unavailable { reason })
-            }
-            "broken" => {
-                let error = explain(&reply.text().unwrap_or_default());
-                tracing::warn!(script = name, error, "a script was cut off");
-                Err(TransportErr::Unanswered { waited: Duration::ZERO })
-            }
-            _ => Ok((code, reply)),
+        read(script.name, self.link.call(call).await?)
+    }
+}
+
+/// What a script answered for one item.
+fn read(name: &'static str, value: redis::Value) -> Result<(String, Reply), TransportErr> {
+    let damaged = |damaged: crate::reply::Damaged| damaged.unanswered(name);
+    let mut reply = Reply::of_one(value).map_err(damaged)?;
+    let code = reply.text().map_err(damaged)?;
+    match code.as_str() {
+        "refused" => {
+            let reason = explain(&reply.text().unwrap_or_default());
+            Err(TransportErr::Unavailable { reason })
         }
+        "broken" => {
+            let error = explain(&reply.text().unwrap_or_default());
+            tracing::warn!(script = name, error, "a script was cut off");
+            Err(TransportErr::Unanswered { waited: Duration::ZERO })
+        }
+        _ => Ok((code, reply)),
     }
 }
 

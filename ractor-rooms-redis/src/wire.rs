@@ -13,12 +13,25 @@ use crate::text;
 /// Messages one after the other, each after its length in four bytes, the highest first. `None` when
 /// one is longer than that can say.
 pub(crate) fn batch(messages: &[Bytes]) -> Option<Bytes> {
+    if !is_sayable(messages) {
+        return None;
+    }
     let mut blob = BytesMut::with_capacity(messages.iter().map(|m| m.len() + 4).sum());
+    put_batch(&mut blob, messages);
+    Some(blob.freeze())
+}
+
+/// Whether the length of each message fits into four bytes.
+pub(crate) fn is_sayable(messages: &[Bytes]) -> bool {
+    messages.iter().all(|message| u32::try_from(message.len()).is_ok())
+}
+
+/// The same behind what is there, of messages that are sayable.
+pub(crate) fn put_batch(blob: &mut impl BufMut, messages: &[Bytes]) {
     for message in messages {
-        blob.put_u32(u32::try_from(message.len()).ok()?);
+        blob.put_u32(u32::try_from(message.len()).unwrap_or(u32::MAX));
         blob.put_slice(message);
     }
-    Some(blob.freeze())
 }
 
 pub(crate) fn parse_batch(mut blob: Bytes) -> Option<Vec<Bytes>> {

@@ -11,6 +11,7 @@ use redis::Value;
 use super::queue::{Next, Queue, tag};
 use super::scripts::{count, int, log_to, logged, meddler, server_and_link};
 use crate::testing::PrivateServer;
+use crate::words::Words;
 
 #[test]
 fn the_tag_is_what_the_braces_hold() {
@@ -101,7 +102,7 @@ async fn a_dropped_call_takes_no_other_with_it_and_leaves_no_place_taken() {
 #[test]
 fn a_call_without_a_key_is_refused() {
     let mut call = log_to("k", 1);
-    call.keys.clear();
+    call.keys = Words::default();
     assert!(matches!(Queue::new(false).push(call), Err(TransportErr::Unavailable { .. })));
 }
 

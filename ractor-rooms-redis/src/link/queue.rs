@@ -152,7 +152,7 @@ impl Queue {
         &mut self,
         call: Call,
     ) -> Result<(Arc<Fate>, oneshot::Receiver<Answer>, bool), TransportErr> {
-        let bytes = call.keys.iter().chain(&call.args).map(Bytes::len).sum::<usize>() + 64;
+        let bytes = call.keys.size() + call.args.size() + 64;
         if self.waiting >= WAITING || self.bytes + bytes > WAITING_BYTES {
             self.forget_dropped();
         }
@@ -164,7 +164,7 @@ impl Queue {
             let reason = "a call without a key has no slot".to_owned();
             return Err(TransportErr::Unavailable { reason });
         };
-        let tag = tag(key);
+        let tag = Bytes::copy_from_slice(tag(key));
         let fate = Arc::new(Fate(AtomicU8::new(WAITS)));
         let (answer, receiver) = oneshot::channel();
         let order = self.next_order;
@@ -446,14 +446,14 @@ impl Command {
             command.arg("EVALSHA").arg(&*script.sha);
         }
         command.arg(self.items.iter().map(|item| item.call.keys.len()).sum::<usize>());
-        for key in self.items.iter().flat_map(|item| &item.call.keys) {
-            command.arg(&**key);
+        for key in self.items.iter().flat_map(|item| item.call.keys.iter()) {
+            command.arg(key);
         }
         if first.call.merge {
             command.arg(self.items.len());
         }
-        for arg in self.items.iter().flat_map(|item| &item.call.args) {
-            command.arg(&**arg);
+        for arg in self.items.iter().flat_map(|item| item.call.args.iter()) {
+            command.arg(arg);
         }
         command
     }
@@ -505,10 +505,10 @@ impl Command {
 }
 
 /// The hash tag of a key: what is between the first `{` and the next `}`, or the whole key without one.
-pub(super) fn tag(key: &Bytes) -> Bytes {
-    let Some(open) = key.iter().position(|byte| *byte == b'{') else { return key.clone() };
+pub(super) fn tag(key: &[u8]) -> &[u8] {
+    let Some(open) = key.iter().position(|byte| *byte == b'{') else { return key };
     match key[open + 1..].iter().position(|byte| *byte == b'}') {
-        Some(length) if length > 0 => key.slice(open + 1..open + 1 + length),
-        Some(_) | None => key.clone(),
+        Some(length) if length > 0 => &key[open + 1..open + 1 + length],
+        Some(_) | None => key,
     }
 }

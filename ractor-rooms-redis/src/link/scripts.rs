@@ -25,8 +25,8 @@ const COUNT: &str = "return {#KEYS, #ARGV}";
 pub(crate) fn log_to(key: &str, text: impl ToString) -> Call {
     Call {
         script: Script::new("log", LOG),
-        keys: vec![Bytes::copy_from_slice(key.as_bytes())],
-        args: vec![Bytes::from(text.to_string())],
+        keys: vec![Bytes::copy_from_slice(key.as_bytes())].into(),
+        args: vec![Bytes::from(text.to_string())].into(),
         merge: true,
     }
 }
@@ -34,8 +34,8 @@ pub(crate) fn log_to(key: &str, text: impl ToString) -> Call {
 pub(crate) fn count(key: &str) -> Call {
     Call {
         script: Script::new("count", COUNT),
-        keys: vec![Bytes::copy_from_slice(key.as_bytes())],
-        args: vec![Bytes::from_static(b"x")],
+        keys: vec![Bytes::copy_from_slice(key.as_bytes())].into(),
+        args: vec![Bytes::from_static(b"x")].into(),
         merge: false,
     }
 }
