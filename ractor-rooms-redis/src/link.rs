@@ -50,10 +50,20 @@ pub(crate) struct Call {
     pub(crate) script: Script,
     pub(crate) keys: Words,
     pub(crate) args: Words,
-    /// Whether calls of the same script and hash tag that wait together go as one: keys concatenated,
-    /// the number of calls as the first argument, then the arguments concatenated. The script answers
-    /// an array with one element for each. One that goes alone has the same form.
-    pub(crate) merge: bool,
+    pub(crate) merge: Merge,
+}
+
+/// Which calls of the same script that wait together go as one: keys concatenated, the number of calls as
+/// the first argument, then the arguments concatenated. The script answers an array with one element for
+/// each. One that goes alone has the same form.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Merge {
+    /// None: the arguments go as they are.
+    Never,
+    /// Those of the same hash tag.
+    Tag,
+    /// On a single server those of all hash tags. What fails in one call must not fail the others.
+    All,
 }
 
 /// A handle to the connections. Cheap to clone; the last one to go ends them.

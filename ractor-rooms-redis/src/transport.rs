@@ -40,7 +40,7 @@ use ractor_rooms::transport::{Letter, Push, Transport, TransportErr, TransportFu
 use crate::config::RedisConfig;
 use crate::error::ConnectErr;
 use crate::keys::Layout;
-use crate::link::{Call, Link};
+use crate::link::{Call, Link, Merge};
 use crate::reply::Reply;
 use crate::script::{Script, Scripts};
 use facts::Known;
@@ -110,7 +110,7 @@ impl Inner {
         args: Vec<Bytes>,
     ) -> Result<(String, Reply), TransportErr> {
         let (keys, args) = (keys.into(), args.into());
-        let call = Call { script: script.clone(), keys, args, merge: true };
+        let call = Call { script: script.clone(), keys, args, merge: Merge::Tag };
         read(script.name, self.link.call(call).await?)
     }
 }

@@ -1,6 +1,7 @@
 //! What waits and what is under way on a line: order, merging and bounds, without IO.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
@@ -11,8 +12,8 @@ use redis::{Pipeline, Value};
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 
-use super::Call;
 use super::fault::{self, Fault};
+use super::{Call, Merge};
 
 /// Calls and bytes that wait at most.
 const WAITING: usize = 16_384;
@@ -56,7 +57,8 @@ impl Fate {
 /// A call and its caller.
 struct Item {
     call: Call,
-    tag: Bytes,
+    /// The hash of the hash tag.
+    tag: u64,
     order: u64,
     bytes: usize,
     fate: Arc<Fate>,
@@ -107,6 +109,15 @@ pub(super) enum Next {
     Reconnect(&'static str),
 }
 
+/// Who is to send what waits.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Pump {
+    /// The caller itself: nothing is under way, so that to leave it to another task would only take time.
+    Caller,
+    /// The actor: what else is called meanwhile goes along.
+    Actor,
+}
+
 /// A batch to send.
 pub(super) struct Sending {
     pub(super) id: u64,
@@ -128,6 +139,7 @@ pub(super) struct Queue {
     /// Whether the actor was told to pump and did not yet.
     pumping: bool,
     known: HashSet<(Bytes, Arc<str>)>,
+    hasher: RandomState,
 }
 
 impl Queue {
@@ -144,14 +156,15 @@ impl Queue {
             next_batch: 0,
             pumping: false,
             known: HashSet::new(),
+            hasher: RandomState::new(),
         }
     }
 
-    /// Takes a call in. Answers whether the actor must be told to pump.
+    /// Takes a call in. Answers who must send what waits, unless somebody will.
     pub(super) fn push(
         &mut self,
         call: Call,
-    ) -> Result<(Arc<Fate>, oneshot::Receiver<Answer>, bool), TransportErr> {
+    ) -> Result<(Arc<Fate>, oneshot::Receiver<Answer>, Option<Pump>), TransportErr> {
         let bytes = call.keys.size() + call.args.size() + 64;
         if self.waiting >= WAITING || self.bytes + bytes > WAITING_BYTES {
             self.forget_dropped();
@@ -164,25 +177,29 @@ impl Queue {
             let reason = "a call without a key has no slot".to_owned();
             return Err(TransportErr::Unavailable { reason });
         };
-        let tag = Bytes::copy_from_slice(tag(key));
+        let tag = tag(key);
+        let lane = if self.cluster { Bytes::copy_from_slice(tag) } else { Bytes::new() };
+        // Two tags with one hash would only keep an order that nobody asked for.
+        let tag = self.hasher.hash_one(tag);
         let fate = Arc::new(Fate(AtomicU8::new(WAITS)));
         let (answer, receiver) = oneshot::channel();
         let order = self.next_order;
         self.next_order += 1;
         self.waiting += 1;
         self.bytes += bytes;
-        let lane = self.lane_of(&tag);
         let item = Item { call, tag, order, bytes, fate: fate.clone(), answer };
         let place = self.lanes.entry(lane.clone()).or_default();
         if place.waiting.is_empty() {
             self.busy.push_back(lane);
         }
         place.waiting.push_back(item);
-        Ok((fate, receiver, !std::mem::replace(&mut self.pumping, true)))
-    }
-
-    fn lane_of(&self, tag: &Bytes) -> Bytes {
-        if self.cluster { tag.clone() } else { Bytes::new() }
+        let idle = self.in_flight.is_empty() && self.waiting == 1;
+        let pump = match std::mem::replace(&mut self.pumping, true) {
+            true => None,
+            false if idle => Some(Pump::Caller),
+            false => Some(Pump::Actor),
+        };
+        Ok((fate, receiver, pump))
     }
 
     /// Drops what nobody waits for and nobody sent.
@@ -226,8 +243,10 @@ impl Queue {
             return None;
         }
         let mut commands: Vec<Command> = Vec::new();
-        // The last command of each tag: what comes after it may not go before it.
-        let mut last: HashMap<Bytes, usize> = HashMap::new();
+        // The last command of each tag, before which nothing of the tag may go any more; and the last of each
+        // script.
+        let mut last: HashMap<u64, usize> = HashMap::new();
+        let mut newest: HashMap<Arc<str>, usize> = HashMap::new();
         let mut batch_bytes = 0;
         while let Some(item) = lane.waiting.pop_front() {
             self.waiting -= 1;
@@ -236,10 +255,23 @@ impl Queue {
                 continue;
             }
             batch_bytes += item.bytes;
-            match last.get(&item.tag) {
-                Some(index) if commands[*index].takes(&item) => commands[*index].add(item),
+            let tag = item.tag;
+            let behind = last.get(&tag).copied();
+            let place = match item.call.merge {
+                Merge::Never => None,
+                Merge::Tag => behind,
+                Merge::All => {
+                    newest.get(&item.call.script.sha).copied().filter(|at| Some(*at) >= behind)
+                }
+            };
+            match place.and_then(|at| Some((at, commands.get_mut(at)?))) {
+                Some((at, command)) if command.takes(&item) => {
+                    command.add(item);
+                    last.insert(tag, at);
+                }
                 _ => {
-                    last.insert(item.tag.clone(), commands.len());
+                    last.insert(tag, commands.len());
+                    newest.insert(item.call.script.sha.clone(), commands.len());
                     commands.push(Command { bytes: item.bytes, items: vec![item] });
                 }
             }
@@ -416,8 +448,7 @@ impl Queue {
 impl Command {
     fn takes(&self, item: &Item) -> bool {
         let Some(first) = self.items.first() else { return false };
-        first.call.merge
-            && item.call.merge
+        first.call.merge == item.call.merge
             && first.call.script.sha == item.call.script.sha
             && first.call.keys.len() == item.call.keys.len()
             && first.call.args.len() == item.call.args.len()
@@ -449,7 +480,7 @@ impl Command {
         for key in self.items.iter().flat_map(|item| item.call.keys.iter()) {
             command.arg(key);
         }
-        if first.call.merge {
+        if first.call.merge != Merge::Never {
             command.arg(self.items.len());
         }
         for arg in self.items.iter().flat_map(|item| item.call.args.iter()) {
@@ -464,7 +495,7 @@ impl Command {
         waited: Duration,
         out: &mut Vec<(oneshot::Sender<Answer>, Answer)>,
     ) {
-        if self.items.first().is_some_and(|item| !item.call.merge) {
+        if self.items.first().is_some_and(|item| item.call.merge == Merge::Never) {
             out.extend(self.items.into_iter().map(|item| (item.answer, Ok(value.clone()))));
             return;
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use redis::Value;
 
-use super::{Call, Link};
+use super::{Call, Link, Merge};
 use crate::config::RedisConfig;
 use crate::script::Script;
 use crate::testing::PrivateServer;
@@ -27,7 +27,7 @@ pub(crate) fn log_to(key: &str, text: impl ToString) -> Call {
         script: Script::new("log", LOG),
         keys: vec![Bytes::copy_from_slice(key.as_bytes())].into(),
         args: vec![Bytes::from(text.to_string())].into(),
-        merge: true,
+        merge: Merge::Tag,
     }
 }
 
@@ -36,7 +36,7 @@ pub(crate) fn count(key: &str) -> Call {
         script: Script::new("count", COUNT),
         keys: vec![Bytes::copy_from_slice(key.as_bytes())].into(),
         args: vec![Bytes::from_static(b"x")].into(),
-        merge: false,
+        merge: Merge::Never,
     }
 }
 

@@ -9,7 +9,7 @@ use redis::Value;
 use super::answer::{self, Stand};
 use super::room::exact;
 use super::{Inner, inexact, read};
-use crate::link::Call;
+use crate::link::{Call, Merge};
 use crate::reply::Damaged;
 use crate::words::Words;
 use crate::{text, wire};
@@ -56,7 +56,7 @@ impl Inner {
         let keys = self.layout.append_keys(&named);
         let args = self.append_args(room, &named, &append);
         let script = &self.scripts.append;
-        let call = Call { script: script.clone(), keys, args, merge: true };
+        let call = Call { script: script.clone(), keys, args, merge: Merge::All };
         let value = self.link.call(call).await?;
         let damaged = |error: Damaged| error.unanswered(script.name);
         if let Value::BulkString(text) = &value {
