@@ -36,6 +36,31 @@ local function channel(f, owner)
   return known
 end
 
+-- What goes to one owner for all its rooms of a call is one message.
+local PUSHES = {}
+local function push(f, m, item, id, room, h, batch)
+  local to = channel(f, m.owner)
+  local p = PUSHES[to]
+  if not p then
+    p = { command = f.command, items = {}, parts = { 'E' } }
+    PUSHES[to] = p
+  end
+  p.items[#p.items + 1] = item
+  local parts = p.parts
+  local n = #parts
+  parts[n + 1] = m.epoch .. ' ' .. id .. ' ' .. #room .. ' ' .. #h .. ' ' .. #batch .. ' ' .. room .. h
+  parts[n + 2] = batch
+end
+finish = function(answers)
+  for to, p in pairs(PUSHES) do
+    local ok, why = pcall(call, p.command, to, table.concat(p.parts))
+    if not ok then
+      local text = type(why) == 'table' and why.err or tostring(why)
+      for _, item in ipairs(p.items) do answers[item] = { 'broken', text } end
+    end
+  end
+end
+
 -- A room as a member of an index; see `text::member`.
 local function member(room)
   local length, at = string.match(room, '^(%d+):()')
@@ -153,10 +178,7 @@ local function run(k, a)
   if not known and string.sub(ARGV[a + 8], -2) ~= ' 1' then w('ZADD', age, m.seq, producer) end
   w('HSET', prod, producer, after .. m.seq)
   w('HSET', meta, 'tail', join_tail(m))
-  if m.owner ~= '' then
-    call(f.command, channel(f, m.owner),
-      'E' .. m.epoch .. ' ' .. id .. ' ' .. #room .. ' ' .. #h .. ' ' .. room .. h .. batch)
-  end
+  if m.owner ~= '' then push(f, m, k / NK + 1, id, room, h, batch) end
   if not known then prune(meta, prod, age, m.owner, f.producers, room) end
   -- The usual answer is short: the rest of it is known to who asks.
   if m.phase == 'R' then return m.seq .. ' ' .. m.life .. ' ' .. m.owner end

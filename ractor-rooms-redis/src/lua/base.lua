@@ -9,6 +9,9 @@ local function w(...)
   return reply
 end
 
+-- What a script does once all its items are answered.
+local finish
+
 -- Lua prints large numbers with an exponent; the store must not. All are integers below 2^53.
 local format = string.format
 local function f0(x) return format('%d', x) end
