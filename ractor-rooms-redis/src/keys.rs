@@ -125,11 +125,11 @@ impl Layout {
     }
 
     /// What the channels begin with that a room's script publishes to; the room as text.
-    pub(crate) fn room_channels(&self, room: &[u8]) -> Bytes {
+    pub(crate) fn room_channels(&self, room: &[u8]) -> String {
         if self.cluster {
-            self.shard_prefix(self.shard_of(room)).into()
+            self.shard_prefix(self.shard_of(room))
         } else {
-            format!("{}:", self.namespace).into()
+            format!("{}:", self.namespace)
         }
     }
 

@@ -43,6 +43,7 @@ use crate::keys::Layout;
 use crate::link::{Call, Link, Merge};
 use crate::reply::Reply;
 use crate::script::{Script, Scripts};
+use append::Append;
 use facts::Known;
 
 /// A store of rooms in Redis or Valkey, for hosts in many processes. Cheap to clone; clones share the
@@ -167,6 +168,12 @@ impl Transport for RedisTransport {
         request: Request,
         floor: Epoch,
     ) -> TransportFuture<'_, Answer> {
+        // Apart from the others: a future of all operations is much larger than that of the most frequent.
+        if let Request::Append { life, producer, epoch, first, batch } = &request {
+            let (life, epoch, first) = (*life, *epoch, *first);
+            let prepared = self.0.prepare(room, &Append { life, producer, epoch, first, batch });
+            return async move { self.0.append(prepared?).await.map(Answer::Append) }.boxed();
+        }
         let room = room.clone();
         async move { self.0.execute(&room, request, floor).await }.boxed()
     }

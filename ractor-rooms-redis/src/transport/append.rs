@@ -42,32 +42,45 @@ impl Append<'_> {
     }
 }
 
+/// An append that is ready to go.
+#[derive(Debug)]
+pub(super) struct Prepared {
+    call: Call,
+    last: Number,
+}
+
 impl Inner {
-    pub(super) async fn append(
+    /// Writes an append down. Apart from [`Inner::append`], whose future then holds nothing but this.
+    pub(super) fn prepare(
         &self,
         room: &RoomId,
-        append: Append<'_>,
-    ) -> Result<AppendAnswer, TransportErr> {
+        append: &Append<'_>,
+    ) -> Result<Prepared, TransportErr> {
         exact("producer's epoch", append.epoch)?;
         if !wire::is_sayable(append.batch) {
             return Err(inexact("message", u64::MAX));
         }
         let named = text::room(room);
         let keys = self.layout.append_keys(&named);
-        let args = self.append_args(room, &named, &append);
-        let script = &self.scripts.append;
-        let call = Call { script: script.clone(), keys, args, merge: Merge::All };
+        let args = self.append_args(room, &named, append);
+        let script = self.scripts.append.clone();
+        Ok(Prepared { call: Call { script, keys, args, merge: Merge::All }, last: append.last() })
+    }
+
+    pub(super) async fn append(&self, prepared: Prepared) -> Result<AppendAnswer, TransportErr> {
+        let Prepared { call, last } = prepared;
+        let name = call.script.name;
         let value = self.link.call(call).await?;
-        let damaged = |error: Damaged| error.unanswered(script.name);
+        let damaged = |error: Damaged| error.unanswered(name);
         if let Value::BulkString(text) = &value {
             let (seq, life, owner) = answer::appended(text).ok_or(Damaged).map_err(damaged)?;
             // The batch is in the log whatever is known of its owner: a failed look must not hide that. The
             // sweep finds a room that nobody runs.
             let alive = self.about_owner_alive(owner).await.unwrap_or(true);
             let standing = if alive { Standing::Running } else { Standing::NeedsHost };
-            return Ok(AppendAnswer::Accepted { last: append.last(), seq, life, standing });
+            return Ok(AppendAnswer::Accepted { last, seq, life, standing });
         }
-        let (code, mut reply) = read(script.name, value)?;
+        let (code, mut reply) = read(name, value)?;
         let (mut answer, stand) = answer::append(&code, &mut reply).map_err(damaged)?;
         if let (
             Some(stand),
@@ -90,7 +103,7 @@ impl Inner {
             Some(life) => args.print(format_args!("{life}")),
             None => args.push(b""),
         }
-        args.push(&text::producer(producer));
+        args.put(|text| text::put_producer(text, producer));
         match first.0.checked_sub(1) {
             Some(before) if !batch.is_empty() => args.print(format_args!("{epoch}:{before}:")),
             // It comes next to nothing: an append of nothing, or of a number before the first.
@@ -109,14 +122,11 @@ impl Inner {
             Producer::Host(_) | Producer::Activation(..) => args.print(format_args!("{birth} ")),
         }
         let share = |limit: usize| if own { limit } else { limit - limit / 8 };
-        args.put(|facts| {
-            let limits = &self.limits;
-            let (entries, bytes) = (share(limits.log_entries), share(limits.log_bytes));
-            let (producers, publish) = (limits.producers.max(1), self.layout.publish());
-            let numbers = format!("{entries} {bytes} {producers} {publish} ");
-            facts.extend_from_slice(numbers.as_bytes());
-            facts.extend_from_slice(&self.layout.room_channels(named));
-        });
+        let limits = &self.limits;
+        let (entries, bytes) = (share(limits.log_entries), share(limits.log_bytes));
+        let (producers, publish) = (limits.producers.max(1), self.layout.publish());
+        let channels = self.layout.room_channels(named);
+        args.print(format_args!("{entries} {bytes} {producers} {publish} {channels}"));
         args.push(named);
         args
     }

@@ -75,7 +75,8 @@ impl Inner {
         match request {
             R::Append { life, producer, epoch, first, batch } => {
                 let append = Append { life, producer: &producer, epoch, first, batch: &batch };
-                self.append(room, append).await.map(Answer::Append)
+                let prepared = self.prepare(room, &append)?;
+                Box::pin(self.append(prepared)).await.map(Answer::Append)
             }
             R::Acquire { activation, seen } => {
                 let owner = seen.owner.as_ref().map(text::activation).unwrap_or_default();
@@ -241,7 +242,7 @@ impl Inner {
             text::room(room).into(),
             text::member(room).into(),
             self.layout.publish().into(),
-            self.layout.room_channels(&text::room(room)),
+            self.layout.room_channels(&text::room(room)).into(),
         ];
         for _ in 0..ROUNDS {
             let old = facts.pointer.as_deref().and_then(text::parse_pointer);
