@@ -192,9 +192,7 @@ impl Setup {
         // The logs are emptied between samples only.
         let limits =
             RecordLimits { log_entries: 10_000_000, log_bytes: 4 << 30, ..RecordLimits::default() };
-        let namespace = case.name.replace([' ', ','], "-");
-        let namespace = &namespace[..namespace.len().min(64)];
-        let config = || RedisConfig::new(server.url()).namespace(namespace).limits(limits);
+        let config = || RedisConfig::new(server.url()).limits(limits);
         let transport = config().connect().await.expect("a connection");
         let host = HostId::new("owner").expect("a host id");
         let spec = SessionSpec {

@@ -22,12 +22,10 @@ const WAITING_BYTES: usize = 64 << 20;
 const WINDOW: usize = 4;
 /// Batches under way at once in a cluster, one for each hash tag.
 const WINDOW_CLUSTER: usize = 256;
-/// Commands and bytes of one batch, and calls and bytes of one merged command. The last bounds how long
-/// the server serves nobody else.
-const BATCH_COMMANDS: usize = 256;
-const BATCH_BYTES: usize = 1 << 20;
-const MERGED_CALLS: usize = 256;
-const MERGED_BYTES: usize = 256 << 10;
+/// Calls and bytes of one batch, all of which may be one merged command. They bound how long the server serves
+/// nobody else, and keep it busy with the next batches while the callers of one get their answers.
+const BATCH_CALLS: usize = 128;
+const BATCH_BYTES: usize = 256 << 10;
 /// Scripts that are known to be loaded, per hash tag in a cluster.
 const KNOWN: usize = 16_384;
 
@@ -247,7 +245,7 @@ impl Queue {
         // script.
         let mut last: HashMap<u64, usize> = HashMap::new();
         let mut newest: HashMap<Arc<str>, usize> = HashMap::new();
-        let mut batch_bytes = 0;
+        let (mut calls, mut batch_bytes) = (0, 0);
         while let Some(item) = lane.waiting.pop_front() {
             self.waiting -= 1;
             self.bytes -= item.bytes;
@@ -275,7 +273,8 @@ impl Queue {
                     commands.push(Command { bytes: item.bytes, items: vec![item] });
                 }
             }
-            if commands.len() >= BATCH_COMMANDS || batch_bytes >= BATCH_BYTES {
+            calls += 1;
+            if calls >= BATCH_CALLS || batch_bytes >= BATCH_BYTES {
                 break;
             }
         }
@@ -452,8 +451,7 @@ impl Command {
             && first.call.script.sha == item.call.script.sha
             && first.call.keys.len() == item.call.keys.len()
             && first.call.args.len() == item.call.args.len()
-            && self.items.len() < MERGED_CALLS
-            && self.bytes + item.bytes <= MERGED_BYTES
+            && self.bytes + item.bytes <= BATCH_BYTES
     }
 
     fn add(&mut self, item: Item) {
