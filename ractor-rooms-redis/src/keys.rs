@@ -5,6 +5,7 @@ use ractor_rooms::id::{HostId, Incarnation, RoomId};
 use ractor_rooms::protocol::record::SnapshotKey;
 
 use crate::text;
+use crate::words::Words;
 
 /// Names every key and channel.
 #[derive(Clone, Debug)]
@@ -26,9 +27,13 @@ impl Layout {
     /// The shard of a room: FNV-1a of 64 bits over `length:kind:key`, its halves xored, modulo the
     /// count.
     pub(crate) fn shard(&self, room: &RoomId) -> u16 {
+        self.shard_of(&text::room(room))
+    }
+
+    fn shard_of(&self, room: &[u8]) -> u16 {
         let mut hash = 0xcbf2_9ce4_8422_2325_u64;
-        for byte in text::room(room) {
-            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        for byte in room {
+            hash = (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
         }
         let folded = (hash ^ (hash >> 32)) & 0xffff_ffff;
         u16::try_from(folded % u64::from(self.shards)).unwrap_or(0) // below a u16
@@ -51,11 +56,19 @@ impl Layout {
         key.into()
     }
 
-    /// The keys that an append needs, in the order of `append.lua`.
-    pub(crate) fn append_keys(&self, room: &RoomId) -> Vec<Bytes> {
-        let mut keys: Vec<_> =
-            ["meta", "log", "prod", "prodage"].map(|field| self.of_room(room, field)).into();
-        keys.push(self.of_shard(self.shard(room), "unrest"));
+    /// The keys that an append needs, in the order of `append.lua`, of a room as text.
+    pub(crate) fn append_keys(&self, room: &[u8]) -> Words {
+        let prefix = self.shard_prefix(self.shard_of(room));
+        let size = 4 * (prefix.len() + room.len() + 8) + prefix.len();
+        let mut keys = Words::with_capacity(5, size);
+        for field in ["meta:", "log:", "prod:", "prodage:"] {
+            keys.put(|key| {
+                for part in [prefix.as_bytes(), field.as_bytes(), room] {
+                    key.extend_from_slice(part);
+                }
+            });
+        }
+        keys.print(format_args!("{prefix}unrest"));
         keys
     }
 
@@ -111,12 +124,12 @@ impl Layout {
         format!("{}:hosts", self.namespace).into()
     }
 
-    /// What the channels begin with that a room's script publishes to.
-    pub(crate) fn room_channels(&self, room: &RoomId) -> Bytes {
+    /// What the channels begin with that a room's script publishes to; the room as text.
+    pub(crate) fn room_channels(&self, room: &[u8]) -> String {
         if self.cluster {
-            self.shard_prefix(self.shard(room)).into()
+            self.shard_prefix(self.shard_of(room))
         } else {
-            format!("{}:", self.namespace).into()
+            format!("{}:", self.namespace)
         }
     }
 

@@ -29,6 +29,7 @@ mod text;
 mod text_test;
 mod transport;
 mod wire;
+mod words;
 
 pub use config::RedisConfig;
 pub use error::ConnectErr;

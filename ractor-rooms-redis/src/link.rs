@@ -39,6 +39,7 @@ pub(crate) use subscription::Subscription;
 use crate::connect::Connector;
 use crate::error::ConnectErr;
 use crate::script::Script;
+use crate::words::Words;
 use line::Line;
 use push::PushLine;
 use root::{Root, RootMessage};
@@ -47,12 +48,22 @@ use root::{Root, RootMessage};
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
     pub(crate) script: Script,
-    pub(crate) keys: Vec<Bytes>,
-    pub(crate) args: Vec<Bytes>,
-    /// Whether calls of the same script and hash tag that wait together go as one: keys concatenated,
-    /// the number of calls as the first argument, then the arguments concatenated. The script answers
-    /// an array with one element for each. One that goes alone has the same form.
-    pub(crate) merge: bool,
+    pub(crate) keys: Words,
+    pub(crate) args: Words,
+    pub(crate) merge: Merge,
+}
+
+/// Which calls of the same script that wait together go as one: keys concatenated, the number of calls as
+/// the first argument, then the arguments concatenated. The script answers an array with one element for
+/// each. One that goes alone has the same form.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Merge {
+    /// None: the arguments go as they are.
+    Never,
+    /// Those of the same hash tag.
+    Tag,
+    /// On a single server those of all hash tags. What fails in one call must not fail the others.
+    All,
 }
 
 /// A handle to the connections. Cheap to clone; the last one to go ends them.

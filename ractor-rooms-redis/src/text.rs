@@ -1,6 +1,6 @@
 //! Names and numbers as the store's text: readable with `redis-cli`, and unambiguous for any bytes.
 
-use std::fmt::Write as _;
+use std::io::Write as _;
 
 use bytes::Bytes;
 use ractor_rooms::id::{
@@ -15,17 +15,20 @@ pub(crate) const EXACT: u64 = 1 << 53;
 /// A host id with everything but `A-Z a-z 0-9 . _ -` as `%XX`, so that it has no separator in it.
 pub(crate) fn host(host: &HostId) -> String {
     let mut text = String::with_capacity(host.as_str().len());
+    let _ = put_host(&mut text, host); // to a string, which cannot fail
+    text
+}
+
+fn put_host(text: &mut impl std::fmt::Write, host: &HostId) -> std::fmt::Result {
     for byte in host.as_str().bytes() {
         match byte {
             b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'.' | b'_' | b'-' => {
-                text.push(char::from(byte));
+                text.write_char(char::from(byte))?;
             }
-            _ => {
-                let _ = write!(text, "%{byte:02X}"); // to a string, which cannot fail
-            }
+            _ => write!(text, "%{byte:02X}")?,
         }
     }
-    text
+    Ok(())
 }
 
 pub(crate) fn parse_host(text: &str) -> Option<HostId> {
@@ -119,16 +122,29 @@ pub(crate) fn parse_member(text: &[u8]) -> Option<RoomId> {
 
 /// `h:host#number`, `r:life:room` or `a:host#number/acquisition:room`
 pub(crate) fn producer(of: &Producer) -> Vec<u8> {
-    let (head, id) = match of {
-        Producer::Host(by) => (format!("h:{}", incarnation(by)), None),
-        Producer::Room(id, life) => (format!("r:{life}:"), Some(id)),
-        Producer::Activation(id, by) => (format!("a:{}:", activation(by)), Some(id)),
-    };
-    let mut text = head.into_bytes();
-    if let Some(id) = id {
-        text.extend(room(id));
-    }
+    let mut text = Vec::new();
+    put_producer(&mut text, of);
     text
+}
+
+/// The same behind what is there.
+pub(crate) fn put_producer(text: &mut Vec<u8>, of: &Producer) {
+    let id = match of {
+        Producer::Host(by) => {
+            let (host, number) = (host(&by.host), by.number);
+            let _ = write!(text, "h:{host}#{number}"); // to a buffer, which cannot fail
+            return;
+        }
+        Producer::Room(id, life) => {
+            let _ = write!(text, "r:{life}:"); // as above
+            id
+        }
+        Producer::Activation(id, by) => {
+            let _ = write!(text, "a:{}:", activation(by)); // as above
+            id
+        }
+    };
+    text.extend(room(id));
 }
 
 pub(crate) fn parse_producer(text: &[u8]) -> Option<Producer> {
@@ -259,6 +275,13 @@ pub(crate) fn parse_phase(
 /// An owner field: empty for none.
 pub(crate) fn parse_owner(text: &str) -> Option<Option<Activation>> {
     if text.is_empty() { Some(None) } else { parse_activation(text).map(Some) }
+}
+
+/// The host, as text, and the number of the session that an owner belongs to.
+pub(crate) fn owner_session(owner: &str) -> Option<(&str, u64)> {
+    let (by, _) = owner.split_once('/')?;
+    let (host, number) = by.split_once('#')?;
+    Some((host, number.parse().ok()?))
 }
 
 pub(crate) fn parse_epoch(text: &str) -> Option<Epoch> {

@@ -33,7 +33,7 @@ fn golden_names() {
     let of = Layout::new("rooms", 64, false);
     let lobby = room("chat", b"lobby");
     let keys: Vec<_> =
-        of.append_keys(&lobby).into_iter().map(|k| k.escape_ascii().to_string()).collect();
+        of.append_keys(&text::room(&lobby)).iter().map(|k| k.escape_ascii().to_string()).collect();
     assert_eq!(
         keys,
         [
@@ -162,6 +162,13 @@ fn members_sort_as_rooms_do() {
     assert_eq!(members, rooms);
 }
 
+fn entries(payload: &[u8]) -> Vec<Option<ractor_rooms::transport::Push>> {
+    match wire::hear(payload.to_vec().into()) {
+        Some(wire::Heard::Entries(entries)) => entries,
+        other => panic!("no entries: {other:?}"),
+    }
+}
+
 /// Cut at each place, and with each byte changed: an answer or none, never a panic.
 #[test]
 fn hostile_bytes_are_refused() {
@@ -170,9 +177,11 @@ fn hostile_bytes_are_refused() {
     let header = [b"1 1 1 0 0 2 ", &producer[..]].concat();
     let batch = wire::batch(&[Bytes::from_static(b"ab")]).unwrap();
     let room_text = text::room(&id);
-    let head = format!("E7 1-1 {} {} ", room_text.len(), header.len());
+    let head = format!("E7 1-1 {} {} {} ", room_text.len(), header.len(), batch.len());
     let entry = [head.as_bytes(), &room_text, &header, &batch].concat();
-    assert!(matches!(wire::hear(entry.clone().into()), Some(wire::Heard::Push(_))));
+    assert!(matches!(entries(&entry)[..], [Some(_)]));
+    let unreadable = [b"E7 1-1 1 1 1 xxx", &entry[1..], &entry[1..]].concat();
+    assert!(matches!(entries(&unreadable)[..], [None, Some(_), Some(_)]), "it hides no other");
     let events = [b"V1 1 8 ", &room_text[..], &batch].concat();
     let samples = [
         entry,
@@ -182,7 +191,7 @@ fn hostile_bytes_are_refused() {
         [b"C1 8 ", &room_text[..], b"over"].concat(),
         b"L1 letter".to_vec(),
         b"R1".to_vec(),
-        b"E1 1-1 18446744073709551615 18446744073709551615 x".to_vec(),
+        b"E1 1-1 18446744073709551615 18446744073709551615 18446744073709551615 x".to_vec(),
         b"V1 18446744073709551615 9 6:chat:l\xff\xff\xff\xff".to_vec(),
     ];
     for sample in samples {

@@ -1,6 +1,7 @@
 //! Rooms in Redis.
 
 mod answer;
+mod append;
 #[cfg(test)]
 mod bench;
 #[cfg(test)]
@@ -39,9 +40,10 @@ use ractor_rooms::transport::{Letter, Push, Transport, TransportErr, TransportFu
 use crate::config::RedisConfig;
 use crate::error::ConnectErr;
 use crate::keys::Layout;
-use crate::link::{Call, Link};
+use crate::link::{Call, Link, Merge};
 use crate::reply::Reply;
 use crate::script::{Script, Scripts};
+use append::Append;
 use facts::Known;
 
 /// A store of rooms in Redis or Valkey, for hosts in many processes. Cheap to clone; clones share the
@@ -108,23 +110,28 @@ impl Inner {
         keys: Vec<Bytes>,
         args: Vec<Bytes>,
     ) -> Result<(String, Reply), TransportErr> {
-        let name = script.name;
-        let call = Call { script: script.clone(), keys, args, merge: true };
-        let damaged = |damaged: crate::reply::Damaged| damaged.unanswered(name);
-        let mut reply = Reply::of_one(self.link.call(call).await?).map_err(damaged)?;
-        let code = reply.text().map_err(damaged)?;
-        match code.as_str() {
-            "refused" => {
-                let reason = explain(&reply.text().unwrap_or_default());
-                Err(TransportErr::Unavailable { reason })
-            }
-            "broken" => {
-                let error = explain(&reply.text().unwrap_or_default());
-                tracing::warn!(script = name, error, "a script was cut off");
-                Err(TransportErr::Unanswered { waited: Duration::ZERO })
-            }
-            _ => Ok((code, reply)),
+        let (keys, args) = (keys.into(), args.into());
+        let call = Call { script: script.clone(), keys, args, merge: Merge::Tag };
+        read(script.name, self.link.call(call).await?)
+    }
+}
+
+/// What a script answered for one item.
+fn read(name: &'static str, value: redis::Value) -> Result<(String, Reply), TransportErr> {
+    let damaged = |damaged: crate::reply::Damaged| damaged.unanswered(name);
+    let mut reply = Reply::of_one(value).map_err(damaged)?;
+    let code = reply.text().map_err(damaged)?;
+    match code.as_str() {
+        "refused" => {
+            let reason = explain(&reply.text().unwrap_or_default());
+            Err(TransportErr::Unavailable { reason })
         }
+        "broken" => {
+            let error = explain(&reply.text().unwrap_or_default());
+            tracing::warn!(script = name, error, "a script was cut off");
+            Err(TransportErr::Unanswered { waited: Duration::ZERO })
+        }
+        _ => Ok((code, reply)),
     }
 }
 
@@ -161,6 +168,12 @@ impl Transport for RedisTransport {
         request: Request,
         floor: Epoch,
     ) -> TransportFuture<'_, Answer> {
+        // Apart from the others: a future of all operations is much larger than that of the most frequent.
+        if let Request::Append { life, producer, epoch, first, batch } = &request {
+            let (life, epoch, first) = (*life, *epoch, *first);
+            let prepared = self.0.prepare(room, &Append { life, producer, epoch, first, batch });
+            return async move { self.0.append(prepared?).await.map(Answer::Append) }.boxed();
+        }
         let room = room.clone();
         async move { self.0.execute(&room, request, floor).await }.boxed()
     }

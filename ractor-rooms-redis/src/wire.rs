@@ -13,12 +13,25 @@ use crate::text;
 /// Messages one after the other, each after its length in four bytes, the highest first. `None` when
 /// one is longer than that can say.
 pub(crate) fn batch(messages: &[Bytes]) -> Option<Bytes> {
+    if !is_sayable(messages) {
+        return None;
+    }
     let mut blob = BytesMut::with_capacity(messages.iter().map(|m| m.len() + 4).sum());
+    put_batch(&mut blob, messages);
+    Some(blob.freeze())
+}
+
+/// Whether the length of each message fits into four bytes.
+pub(crate) fn is_sayable(messages: &[Bytes]) -> bool {
+    messages.iter().all(|message| u32::try_from(message.len()).is_ok())
+}
+
+/// The same behind what is there, of messages that are sayable.
+pub(crate) fn put_batch(blob: &mut impl BufMut, messages: &[Bytes]) {
     for message in messages {
-        blob.put_u32(u32::try_from(message.len()).ok()?);
+        blob.put_u32(u32::try_from(message.len()).unwrap_or(u32::MAX));
         blob.put_slice(message);
     }
-    Some(blob.freeze())
 }
 
 pub(crate) fn parse_batch(mut blob: Bytes) -> Option<Vec<Bytes>> {
@@ -102,6 +115,8 @@ pub(crate) fn parse_letter(mut bytes: Bytes) -> Option<DeadLetter> {
 pub(crate) enum Heard {
     /// For the host.
     Push(Push),
+    /// Entries of rooms that the host runs; `None` for one that cannot be read, which hides no other.
+    Entries(Vec<Option<Push>>),
     /// The session has ended.
     Ended,
     /// A stream with this number was opened for the same incarnation.
@@ -113,19 +128,31 @@ fn room(bytes: &mut Bytes) -> Option<RoomId> {
     text::parse_room(&take(bytes, length)?)
 }
 
+/// Entries one after the other, each as `epoch id length-of-room length-of-header length-of-batch `, then the
+/// room, the header and the batch.
+fn entries(mut bytes: Bytes) -> Option<Vec<Option<Push>>> {
+    let mut entries = Vec::new();
+    while !bytes.is_empty() {
+        let epoch = Epoch(number(&mut bytes, b' ')?);
+        let id = word(&mut bytes, b' ')?;
+        let mut lengths = [0; 3];
+        for length in &mut lengths {
+            *length = number(&mut bytes, b' ')?;
+        }
+        let [room, header, batch] = lengths;
+        let (room, header) = (take(&mut bytes, room)?, take(&mut bytes, header)?);
+        let batch = take(&mut bytes, batch)?;
+        let push = text::parse_room(&room).zip(entry(&id, header, batch));
+        entries.push(push.map(|(room, entry)| Push::Entry { room, epoch, entry }));
+    }
+    Some(entries)
+}
+
 /// Reads a payload; `None` for what no script publishes.
 pub(crate) fn hear(mut bytes: Bytes) -> Option<Heard> {
     let tag = take(&mut bytes, 1)?[0];
     Some(Heard::Push(match tag {
-        b'E' => {
-            let epoch = Epoch(number(&mut bytes, b' ')?);
-            let id = word(&mut bytes, b' ')?;
-            let length = number(&mut bytes, b' ')?;
-            let header = number(&mut bytes, b' ')?;
-            let room = text::parse_room(&take(&mut bytes, length)?)?;
-            let header = take(&mut bytes, header)?;
-            Push::Entry { room, epoch, entry: entry(&id, header, bytes)? }
-        }
+        b'E' => return entries(bytes).map(Heard::Entries),
         b'O' => Push::Offered { room: text::parse_room(&bytes)? },
         b'M' => {
             let settled = match word(&mut bytes, b' ')?.as_str() {

@@ -9,13 +9,14 @@ use ractor::{Actor, ActorProcessingErr, ActorRef};
 use ractor_rooms::clock::Clock;
 use ractor_rooms::transport::TransportErr;
 use redis::{Pipeline, Value};
+use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, watch};
 
 use super::Call;
 use super::backoff::Backoff;
 use super::conn::Conn;
 use super::fault::{self, Fault};
-use super::queue::{Answer, Next, Queue, Sending};
+use super::queue::{Answer, Next, Pump, Queue, Sending};
 use crate::connect::Connector;
 
 /// How often a line looks after its connection.
@@ -53,6 +54,13 @@ struct Live {
     number: u64,
 }
 
+/// Where batches are put on the wire, and the runtime in which their answers are waited for: a caller's may
+/// end before they come.
+struct Wire {
+    live: Live,
+    runtime: Handle,
+}
+
 /// What the handles and the actor of a line share.
 pub(super) struct Line {
     name: &'static str,
@@ -60,6 +68,11 @@ pub(super) struct Line {
     deadline: Duration,
     clock: Clock,
     queue: Mutex<Queue>,
+    /// Locked while batches are put on the wire, before the queue is: the order in which they are taken from
+    /// it is the order of sending.
+    wire: Mutex<Option<Wire>>,
+    /// Looks after the connection in a row in which nothing was sent.
+    idle: AtomicU32,
     live: watch::Sender<Option<Live>>,
     actor: Mutex<Option<ActorRef<LineMessage>>>,
     /// Why there is no connection.
@@ -83,6 +96,8 @@ impl Line {
             deadline,
             clock: Clock::system(),
             queue: Mutex::new(Queue::new(cluster)),
+            wire: Mutex::new(None),
+            idle: AtomicU32::new(0),
             live: watch::Sender::new(None),
             actor: Mutex::new(None),
             failure: Mutex::new("it was not reached yet".into()),
@@ -93,9 +108,15 @@ impl Line {
     }
 
     /// Carries a call out, in order.
-    pub(super) async fn call(&self, call: Call) -> Answer {
-        let (fate, answer, pump) = self.queue.lock().push(call)?;
-        if pump {
+    pub(super) async fn call(self: &Arc<Self>, call: Call) -> Answer {
+        let pushed = self.queue.lock().push(call);
+        let (fate, answer, pump) = pushed?;
+        let sent = match pump {
+            None => true,
+            Some(Pump::Caller) => self.pump(),
+            Some(Pump::Actor) => false,
+        };
+        if !sent {
             self.tell(LineMessage::Pump);
         }
         match tokio::time::timeout(self.deadline, answer).await {
@@ -194,6 +215,43 @@ impl Line {
         }
     }
 
+    /// Puts what waits on the wire. Answers whether there is one.
+    fn pump(self: &Arc<Self>) -> bool {
+        let wire = self.wire.lock();
+        let Some(wire) = &*wire else { return false };
+        let batches = self.queue.lock().pump(self.clock.mark());
+        if !batches.is_empty() {
+            self.idle.store(0, Ordering::Relaxed);
+        }
+        for batch in batches {
+            self.send(wire, batch);
+        }
+        true
+    }
+
+    /// Puts a batch on the wire and leaves its answer to a task.
+    fn send(self: &Arc<Self>, wire: &Wire, batch: Sending) {
+        let Wire { live: Live { conn, number }, runtime } = wire;
+        let (mut conn, number) = (conn.clone(), *number);
+        let sent = self.clock.mark();
+        let Sending { id, pipeline } = batch;
+        // Without the scheduler's budget, which could leave the first poll without effect: the order of
+        // first polls is the order of sending.
+        let mut answer =
+            Box::pin(tokio::task::unconstrained(async move { conn.send(&pipeline).await }));
+        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+        if let std::task::Poll::Ready(result) = answer.as_mut().poll(&mut context) {
+            self.finished(number, id, sent, result);
+            return;
+        }
+        let waiting = self.clone();
+        let task = runtime.spawn(async move {
+            let result = answer.await;
+            waiting.finished(number, id, sent, result);
+        });
+        self.queue.lock().attach(id, task.abort_handle());
+    }
+
     /// Brings what the connection answered to the callers.
     fn finished(&self, conn: u64, id: u64, sent: Duration, result: redis::RedisResult<Vec<Value>>) {
         let values = match result {
@@ -235,7 +293,6 @@ pub(super) struct LineState {
     backoff: Backoff,
     /// Whether an attempt to connect is due by a message that was sent.
     due: bool,
-    idle: u32,
 }
 
 #[cfg_attr(feature = "ractor-async-trait", ractor::async_trait)]
@@ -251,13 +308,14 @@ impl Actor for LineActor {
     ) -> Result<Self::State, ActorProcessingErr> {
         let line = &self.0;
         // After a failure of the actor before this one: nobody answers what it had sent.
+        *line.wire.lock() = None;
         line.queue.lock().disconnected();
         line.queue.lock().expect_pump();
         line.live.send_replace(None);
         *line.actor.lock() = Some(myself.clone());
         myself.send_interval(TICK, || LineMessage::Tick);
         myself.cast(LineMessage::Pump).map_err(|error| error.to_string())?;
-        Ok(LineState { live: None, backoff: Backoff::default(), due: false, idle: 0 })
+        Ok(LineState { live: None, backoff: Backoff::default(), due: false })
     }
 
     async fn handle(
@@ -289,6 +347,7 @@ impl Actor for LineActor {
         _: ActorRef<Self::Msg>,
         _: &mut Self::State,
     ) -> Result<(), ActorProcessingErr> {
+        *self.0.wire.lock() = None;
         self.0.live.send_replace(None);
         Ok(())
     }
@@ -304,6 +363,8 @@ impl LineActor {
                     let live = Live { conn, number };
                     line.failures.store(0, Ordering::Relaxed);
                     state.live = Some(live.clone());
+                    let runtime = Handle::current();
+                    *line.wire.lock() = Some(Wire { live: live.clone(), runtime });
                     line.live.send_replace(Some(live));
                 }
                 Err(error) => {
@@ -317,36 +378,7 @@ impl LineActor {
                 }
             }
         }
-        let batches = line.queue.lock().pump(line.clock.mark());
-        if !batches.is_empty() {
-            state.idle = 0;
-        }
-        for batch in batches {
-            self.send(state, batch);
-        }
-    }
-
-    /// Puts a batch on the wire and leaves its answer to a task.
-    fn send(&self, state: &LineState, batch: Sending) {
-        let Some(Live { mut conn, number }) = state.live.clone() else { return };
-        let line = self.0.clone();
-        let sent = line.clock.mark();
-        let Sending { id, pipeline } = batch;
-        // Without the scheduler's budget, which could leave the first poll without effect: the order of
-        // first polls is the order of sending.
-        let mut answer =
-            Box::pin(tokio::task::unconstrained(async move { conn.send(&pipeline).await }));
-        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-        if let std::task::Poll::Ready(result) = answer.as_mut().poll(&mut context) {
-            line.finished(number, id, sent, result);
-            return;
-        }
-        let waiting = line.clone();
-        let task = tokio::spawn(async move {
-            let result = answer.await;
-            waiting.finished(number, id, sent, result);
-        });
-        line.queue.lock().attach(id, task.abort_handle());
+        line.pump();
     }
 
     fn tick(&self, myself: &ActorRef<LineMessage>, state: &mut LineState) {
@@ -363,8 +395,7 @@ impl LineActor {
         let now = line.clock.mark();
         let (oldest, heartbeat) = {
             let mut queue = line.queue.lock();
-            state.idle += 1;
-            let idle = state.idle > IDLE_TICKS;
+            let idle = line.idle.fetch_add(1, Ordering::Relaxed) >= IDLE_TICKS;
             (queue.oldest(), if idle { queue.heartbeat(now) } else { None })
         };
         // A cluster's client gives a request up by itself in that time, and only that one.
@@ -373,8 +404,10 @@ impl LineActor {
         if oldest.is_some_and(|sent| now.saturating_sub(sent) > limit) {
             self.drop_connection(myself, state, "the server fell silent");
         } else if let Some(heartbeat) = heartbeat {
-            state.idle = 0;
-            self.send(state, heartbeat);
+            line.idle.store(0, Ordering::Relaxed);
+            if let Some(wire) = &*line.wire.lock() {
+                line.send(wire, heartbeat);
+            }
         }
     }
 
@@ -383,6 +416,8 @@ impl LineActor {
         tracing::warn!(line = line.name, reason, "the connection to the store is given up");
         *line.failure.lock() = reason.to_owned();
         state.live = None;
+        // First of all: what is put on the wire after this is put on the next one.
+        *line.wire.lock() = None;
         line.live.send_replace(None);
         {
             let mut queue = line.queue.lock();

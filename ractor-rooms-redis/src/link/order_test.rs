@@ -2,22 +2,22 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
 use futures::FutureExt;
 use futures::stream::{FuturesOrdered, StreamExt};
 use ractor_rooms::transport::TransportErr;
 use redis::Value;
 
-use super::queue::{Next, Queue, tag};
+use super::queue::{Next, Pump, Queue, tag};
 use super::scripts::{count, int, log_to, logged, meddler, server_and_link};
 use crate::testing::PrivateServer;
+use crate::words::Words;
 
 #[test]
 fn the_tag_is_what_the_braces_hold() {
     for (key, expected) in
         [("a{b}c", "b"), ("{b}{c}", "b"), ("a{}b", "a{}b"), ("a{b", "a{b"), ("ab", "ab"), ("", "")]
     {
-        assert_eq!(tag(&Bytes::copy_from_slice(key.as_bytes())), expected.as_bytes(), "{key}");
+        assert_eq!(tag(key.as_bytes()), expected.as_bytes(), "{key}");
     }
 }
 
@@ -101,7 +101,7 @@ async fn a_dropped_call_takes_no_other_with_it_and_leaves_no_place_taken() {
 #[test]
 fn a_call_without_a_key_is_refused() {
     let mut call = log_to("k", 1);
-    call.keys.clear();
+    call.keys = Words::default();
     assert!(matches!(Queue::new(false).push(call), Err(TransportErr::Unavailable { .. })));
 }
 
@@ -109,7 +109,7 @@ fn a_call_without_a_key_is_refused() {
 fn another_number_of_answers_than_commands_breaks_the_connection() {
     let mut queue = Queue::new(false);
     let (_fate, mut answer, pump) = queue.push(log_to("k", 1)).expect("there is room");
-    assert!(pump);
+    assert_eq!(pump, Some(Pump::Caller), "nothing else is under way");
     let sending = queue.pump(Duration::ZERO);
     assert_eq!(sending.len(), 1);
     let mut out = Vec::new();

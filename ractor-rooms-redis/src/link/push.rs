@@ -356,7 +356,7 @@ impl PushActor {
         let cluster = self.0.connector.config().is_cluster();
         let mut by_tag: BTreeMap<Bytes, Vec<Bytes>> = BTreeMap::new();
         for channel in channels {
-            let group = if cluster { tag(&channel) } else { Bytes::new() };
+            let group = if cluster { Bytes::copy_from_slice(tag(&channel)) } else { Bytes::new() };
             by_tag.entry(group).or_default().push(channel);
         }
         by_tag.values().flat_map(|group| group.chunks(CHUNK)).map(<[Bytes]>::to_vec).collect()

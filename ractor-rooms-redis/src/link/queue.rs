@@ -1,6 +1,7 @@
 //! What waits and what is under way on a line: order, merging and bounds, without IO.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
@@ -11,8 +12,8 @@ use redis::{Pipeline, Value};
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 
-use super::Call;
 use super::fault::{self, Fault};
+use super::{Call, Merge};
 
 /// Calls and bytes that wait at most.
 const WAITING: usize = 16_384;
@@ -21,12 +22,10 @@ const WAITING_BYTES: usize = 64 << 20;
 const WINDOW: usize = 4;
 /// Batches under way at once in a cluster, one for each hash tag.
 const WINDOW_CLUSTER: usize = 256;
-/// Commands and bytes of one batch, and calls and bytes of one merged command. The last bounds how long
-/// the server serves nobody else.
-const BATCH_COMMANDS: usize = 256;
-const BATCH_BYTES: usize = 1 << 20;
-const MERGED_CALLS: usize = 256;
-const MERGED_BYTES: usize = 256 << 10;
+/// Calls and bytes of one batch, all of which may be one merged command. They bound how long the server serves
+/// nobody else, and keep it busy with the next batches while the callers of one get their answers.
+const BATCH_CALLS: usize = 128;
+const BATCH_BYTES: usize = 256 << 10;
 /// Scripts that are known to be loaded, per hash tag in a cluster.
 const KNOWN: usize = 16_384;
 
@@ -56,7 +55,8 @@ impl Fate {
 /// A call and its caller.
 struct Item {
     call: Call,
-    tag: Bytes,
+    /// The hash of the hash tag.
+    tag: u64,
     order: u64,
     bytes: usize,
     fate: Arc<Fate>,
@@ -107,6 +107,15 @@ pub(super) enum Next {
     Reconnect(&'static str),
 }
 
+/// Who is to send what waits.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Pump {
+    /// The caller itself: nothing is under way, so that to leave it to another task would only take time.
+    Caller,
+    /// The actor: what else is called meanwhile goes along.
+    Actor,
+}
+
 /// A batch to send.
 pub(super) struct Sending {
     pub(super) id: u64,
@@ -128,6 +137,7 @@ pub(super) struct Queue {
     /// Whether the actor was told to pump and did not yet.
     pumping: bool,
     known: HashSet<(Bytes, Arc<str>)>,
+    hasher: RandomState,
 }
 
 impl Queue {
@@ -144,15 +154,16 @@ impl Queue {
             next_batch: 0,
             pumping: false,
             known: HashSet::new(),
+            hasher: RandomState::new(),
         }
     }
 
-    /// Takes a call in. Answers whether the actor must be told to pump.
+    /// Takes a call in. Answers who must send what waits, unless somebody will.
     pub(super) fn push(
         &mut self,
         call: Call,
-    ) -> Result<(Arc<Fate>, oneshot::Receiver<Answer>, bool), TransportErr> {
-        let bytes = call.keys.iter().chain(&call.args).map(Bytes::len).sum::<usize>() + 64;
+    ) -> Result<(Arc<Fate>, oneshot::Receiver<Answer>, Option<Pump>), TransportErr> {
+        let bytes = call.keys.size() + call.args.size() + 64;
         if self.waiting >= WAITING || self.bytes + bytes > WAITING_BYTES {
             self.forget_dropped();
         }
@@ -165,24 +176,28 @@ impl Queue {
             return Err(TransportErr::Unavailable { reason });
         };
         let tag = tag(key);
+        let lane = if self.cluster { Bytes::copy_from_slice(tag) } else { Bytes::new() };
+        // Two tags with one hash would only keep an order that nobody asked for.
+        let tag = self.hasher.hash_one(tag);
         let fate = Arc::new(Fate(AtomicU8::new(WAITS)));
         let (answer, receiver) = oneshot::channel();
         let order = self.next_order;
         self.next_order += 1;
         self.waiting += 1;
         self.bytes += bytes;
-        let lane = self.lane_of(&tag);
         let item = Item { call, tag, order, bytes, fate: fate.clone(), answer };
         let place = self.lanes.entry(lane.clone()).or_default();
         if place.waiting.is_empty() {
             self.busy.push_back(lane);
         }
         place.waiting.push_back(item);
-        Ok((fate, receiver, !std::mem::replace(&mut self.pumping, true)))
-    }
-
-    fn lane_of(&self, tag: &Bytes) -> Bytes {
-        if self.cluster { tag.clone() } else { Bytes::new() }
+        let idle = self.in_flight.is_empty() && self.waiting == 1;
+        let pump = match std::mem::replace(&mut self.pumping, true) {
+            true => None,
+            false if idle => Some(Pump::Caller),
+            false => Some(Pump::Actor),
+        };
+        Ok((fate, receiver, pump))
     }
 
     /// Drops what nobody waits for and nobody sent.
@@ -226,9 +241,11 @@ impl Queue {
             return None;
         }
         let mut commands: Vec<Command> = Vec::new();
-        // The last command of each tag: what comes after it may not go before it.
-        let mut last: HashMap<Bytes, usize> = HashMap::new();
-        let mut batch_bytes = 0;
+        // The last command of each tag, before which nothing of the tag may go any more; and the last of each
+        // script.
+        let mut last: HashMap<u64, usize> = HashMap::new();
+        let mut newest: HashMap<Arc<str>, usize> = HashMap::new();
+        let (mut calls, mut batch_bytes) = (0, 0);
         while let Some(item) = lane.waiting.pop_front() {
             self.waiting -= 1;
             self.bytes -= item.bytes;
@@ -236,14 +253,28 @@ impl Queue {
                 continue;
             }
             batch_bytes += item.bytes;
-            match last.get(&item.tag) {
-                Some(index) if commands[*index].takes(&item) => commands[*index].add(item),
+            let tag = item.tag;
+            let behind = last.get(&tag).copied();
+            let place = match item.call.merge {
+                Merge::Never => None,
+                Merge::Tag => behind,
+                Merge::All => {
+                    newest.get(&item.call.script.sha).copied().filter(|at| Some(*at) >= behind)
+                }
+            };
+            match place.and_then(|at| Some((at, commands.get_mut(at)?))) {
+                Some((at, command)) if command.takes(&item) => {
+                    command.add(item);
+                    last.insert(tag, at);
+                }
                 _ => {
-                    last.insert(item.tag.clone(), commands.len());
+                    last.insert(tag, commands.len());
+                    newest.insert(item.call.script.sha.clone(), commands.len());
                     commands.push(Command { bytes: item.bytes, items: vec![item] });
                 }
             }
-            if commands.len() >= BATCH_COMMANDS || batch_bytes >= BATCH_BYTES {
+            calls += 1;
+            if calls >= BATCH_CALLS || batch_bytes >= BATCH_BYTES {
                 break;
             }
         }
@@ -416,13 +447,11 @@ impl Queue {
 impl Command {
     fn takes(&self, item: &Item) -> bool {
         let Some(first) = self.items.first() else { return false };
-        first.call.merge
-            && item.call.merge
+        first.call.merge == item.call.merge
             && first.call.script.sha == item.call.script.sha
             && first.call.keys.len() == item.call.keys.len()
             && first.call.args.len() == item.call.args.len()
-            && self.items.len() < MERGED_CALLS
-            && self.bytes + item.bytes <= MERGED_BYTES
+            && self.bytes + item.bytes <= BATCH_BYTES
     }
 
     fn add(&mut self, item: Item) {
@@ -446,14 +475,14 @@ impl Command {
             command.arg("EVALSHA").arg(&*script.sha);
         }
         command.arg(self.items.iter().map(|item| item.call.keys.len()).sum::<usize>());
-        for key in self.items.iter().flat_map(|item| &item.call.keys) {
-            command.arg(&**key);
+        for key in self.items.iter().flat_map(|item| item.call.keys.iter()) {
+            command.arg(key);
         }
-        if first.call.merge {
+        if first.call.merge != Merge::Never {
             command.arg(self.items.len());
         }
-        for arg in self.items.iter().flat_map(|item| &item.call.args) {
-            command.arg(&**arg);
+        for arg in self.items.iter().flat_map(|item| item.call.args.iter()) {
+            command.arg(arg);
         }
         command
     }
@@ -464,7 +493,7 @@ impl Command {
         waited: Duration,
         out: &mut Vec<(oneshot::Sender<Answer>, Answer)>,
     ) {
-        if self.items.first().is_some_and(|item| !item.call.merge) {
+        if self.items.first().is_some_and(|item| item.call.merge == Merge::Never) {
             out.extend(self.items.into_iter().map(|item| (item.answer, Ok(value.clone()))));
             return;
         }
@@ -505,10 +534,10 @@ impl Command {
 }
 
 /// The hash tag of a key: what is between the first `{` and the next `}`, or the whole key without one.
-pub(super) fn tag(key: &Bytes) -> Bytes {
-    let Some(open) = key.iter().position(|byte| *byte == b'{') else { return key.clone() };
+pub(super) fn tag(key: &[u8]) -> &[u8] {
+    let Some(open) = key.iter().position(|byte| *byte == b'{') else { return key };
     match key[open + 1..].iter().position(|byte| *byte == b'}') {
-        Some(length) if length > 0 => key.slice(open + 1..open + 1 + length),
-        Some(_) | None => key.clone(),
+        Some(length) if length > 0 => &key[open + 1..open + 1 + length],
+        Some(_) | None => key,
     }
 }

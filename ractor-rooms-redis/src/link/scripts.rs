@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use redis::Value;
 
-use super::{Call, Link};
+use super::{Call, Link, Merge};
 use crate::config::RedisConfig;
 use crate::script::Script;
 use crate::testing::PrivateServer;
@@ -25,18 +25,18 @@ const COUNT: &str = "return {#KEYS, #ARGV}";
 pub(crate) fn log_to(key: &str, text: impl ToString) -> Call {
     Call {
         script: Script::new("log", LOG),
-        keys: vec![Bytes::copy_from_slice(key.as_bytes())],
-        args: vec![Bytes::from(text.to_string())],
-        merge: true,
+        keys: vec![Bytes::copy_from_slice(key.as_bytes())].into(),
+        args: vec![Bytes::from(text.to_string())].into(),
+        merge: Merge::Tag,
     }
 }
 
 pub(crate) fn count(key: &str) -> Call {
     Call {
         script: Script::new("count", COUNT),
-        keys: vec![Bytes::copy_from_slice(key.as_bytes())],
-        args: vec![Bytes::from_static(b"x")],
-        merge: false,
+        keys: vec![Bytes::copy_from_slice(key.as_bytes())].into(),
+        args: vec![Bytes::from_static(b"x")].into(),
+        merge: Merge::Never,
     }
 }
 

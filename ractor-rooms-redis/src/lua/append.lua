@@ -1,96 +1,186 @@
 -- Adds one producer's batch to the log.
 -- KEYS meta log prod prodage unrest
--- ARGV life producer epoch first count bytes batch birth kept-always own-activation
---      max-entries max-bytes max-producers room member command channels room-bytes-of-activation
+-- ARGV life producer before after span bytes batch birth facts room
+--      before, after: `epoch:last number:` of the producer before and after it, if it is the next
+--      span: `count first-number epoch`
+--      birth: `birth kept`, where kept is `1` for always and an activation for while that owns the room
+--      facts: `max-entries max-bytes max-producers command channels`
 -- Writes: log, index, producer, meta. A batch that is only in the log is found by `heal`.
-local NK, NA = 5, 17
-local function prune(m, meta, prod, age, max, room)
-  local kept = 'a:' .. m.owner .. ':' .. room
-  while redis.call('HLEN', prod) > max do
-    local silent = redis.call('ZRANGE', age, 0, 1)
-    local victim = silent[1]
-    if victim == kept then victim = silent[2] end
-    if not victim then return end
-    local birth = string.match(victim, '^%a:[^#]*#(%d+)')
-    if m.pruned == '' or tonumber(birth) > tonumber(m.pruned) then
-      m.pruned = birth
-      w('HSET', meta, 'pruned', birth) -- before it is forgotten: its late copies must stay fenced
+-- What is seldom needed is read, and taken apart, where it is needed.
+local NK, NA = 5, 10
+local call = redis.call
+
+-- The same for many batches of a call.
+local FACTS = {}
+local function facts(text)
+  local f = FACTS[text]
+  if not f then
+    local entries, bytes, producers, command, channels =
+      string.match(text, '^(%d+) (%d+) (%d+) (%a+) (.*)$')
+    f = {
+      entries = tonumber(entries), bytes = tonumber(bytes), producers = tonumber(producers),
+      command = command, channels = channels, to = {},
+    }
+    FACTS[text] = f
+  end
+  return f
+end
+
+local function channel(f, owner)
+  local by = incarnation(owner)
+  local known = f.to[by]
+  if not known then
+    known = f.channels .. 'to:' .. by
+    f.to[by] = known
+  end
+  return known
+end
+
+-- What goes to one owner for all its rooms of a call is one message.
+local PUSHES = {}
+local function push(f, m, item, id, room, h, batch)
+  local to = channel(f, m.owner)
+  local p = PUSHES[to]
+  if not p then
+    p = { command = f.command, items = {}, parts = { 'E' } }
+    PUSHES[to] = p
+  end
+  p.items[#p.items + 1] = item
+  local parts = p.parts
+  local n = #parts
+  parts[n + 1] = m.epoch .. ' ' .. id .. ' ' .. #room .. ' ' .. #h .. ' ' .. #batch .. ' ' .. room .. h
+  parts[n + 2] = batch
+end
+finish = function(answers)
+  for to, p in pairs(PUSHES) do
+    local ok, why = pcall(call, p.command, to, table.concat(p.parts))
+    if not ok then
+      local text = type(why) == 'table' and why.err or tostring(why)
+      for _, item in ipairs(p.items) do answers[item] = { 'broken', text } end
     end
-    w('HDEL', prod, victim)
-    w('ZREM', age, victim)
   end
 end
 
-local function run(k, a)
-  local meta, log, prod, age, unrest =
-    KEYS[k + 1], KEYS[k + 2], KEYS[k + 3], KEYS[k + 4], KEYS[k + 5]
-  local life, producer, epoch, first, count =
-    ARGV[a + 1], ARGV[a + 2], tonumber(ARGV[a + 3]), tonumber(ARGV[a + 4]), tonumber(ARGV[a + 5])
-  local bytes, batch, birth = tonumber(ARGV[a + 6]), ARGV[a + 7], tonumber(ARGV[a + 8])
-  local v = redis.call('HMGET', meta, 'life', 'phase', 'owner', 'epoch', 'seq', 'last', 'entries',
-    'total', 'base', 'pruned', 'reason', 'to', 'deadline')
-  if not v[1] then return { 'missing' } end
-  local m = {
-    life = v[1], phase = v[2], owner = v[3], epoch = v[4], seq = v[5], last = v[6], entries = v[7],
-    total = v[8], base = v[9], pruned = v[10], reason = v[11], to = v[12], deadline = v[13],
-  }
-  local entries = redis.call('XLEN', log)
-  if entries ~= tonumber(m.entries) then heal(m, meta, log, prod, age) end
-  if life ~= '' and life ~= m.life then return { 'other', m.life } end
-  if m.phase == 'C' then return { 'closed', m.reason } end
-  local known, last_epoch, last = accepted(prod, producer)
-  local kept = ARGV[a + 9] == '1' or (ARGV[a + 10] ~= '' and ARGV[a + 10] == m.owner)
-  local pruned = not known and not kept and m.pruned ~= '' and birth <= tonumber(m.pruned)
-  if pruned or epoch < last_epoch then
-    return { 'fenced', f0(last_epoch), known and f0(last) or '', f0(now()) }
+-- A room as a member of an index; see `text::member`.
+local function member(room)
+  local length, at = string.match(room, '^(%d+):()')
+  local kind = string.sub(room, at, at + tonumber(length) - 1)
+  return string.gsub(kind, '%z', '\0\255') .. '\0\1' .. string.sub(room, at + tonumber(length) + 1)
+end
+
+-- The index may name an older entry than a producer's newest, which is with its number.
+local function prune(meta, prod, age, owner, max, room)
+  local kept = 'a:' .. owner .. ':' .. room
+  while call('HLEN', prod) > max do
+    local silent = call('ZRANGE', age, 0, 1, 'WITHSCORES')
+    local victim, score = silent[1], silent[2]
+    if victim == kept then victim, score = silent[3], silent[4] end
+    if not victim then return end
+    local used = string.match(call('HGET', prod, victim) or '', ':(%d+)$')
+    if used and tonumber(used) > tonumber(score) then
+      w('ZADD', age, used, victim)
+    else
+      local birth = string.match(victim, '^%a:[^#]*#(%d+)')
+      local pruned = call('HGET', meta, 'pruned')
+      if pruned == '' or tonumber(birth) > tonumber(pruned) then
+        w('HSET', meta, 'pruned', birth) -- before it is forgotten: its late copies must stay fenced
+      end
+      w('HDEL', prod, victim)
+      w('ZREM', age, victim)
+    end
   end
-  local max_producers, room = tonumber(ARGV[a + 13]), ARGV[a + 14]
-  if not known and (count > 0 or epoch > 0) and redis.call('HLEN', prod) >= max_producers then
-    local others = redis.call('ZCARD', age)
-    if m.owner ~= '' and redis.call('ZSCORE', age, 'a:' .. m.owner .. ':' .. room) then
+end
+
+-- Why a producer that is not known may not begin.
+local function stranger(m, meta, prod, age, f, birth, room, begins)
+  local born, kept = string.match(birth, '^(%d+) (.*)$')
+  if kept ~= '1' and (kept == '' or kept ~= m.owner) then
+    local pruned = call('HGET', meta, 'pruned')
+    if pruned ~= '' and tonumber(born) <= tonumber(pruned) then
+      return { 'fenced', '0', '', f0(now()) }
+    end
+  end
+  if begins and call('HLEN', prod) >= f.producers then
+    local others = call('ZCARD', age)
+    if m.owner ~= '' and call('ZSCORE', age, 'a:' .. m.owner .. ':' .. room) then
       others = others - 1
     end
     if others <= 0 then return { 'full', m.seq } end
   end
-  local function stands(code)
-    local t = (m.phase == 'O' or m.phase == 'B') and f0(now()) or '0'
-    return { code, f0(last), m.seq, m.life, m.owner, m.phase, m.to, m.deadline, t }
+end
+
+local function stands(m, meta, code, last)
+  local until_when, t = { '', '' }, '0'
+  if m.phase == 'O' or m.phase == 'B' then
+    until_when, t = call('HMGET', meta, 'to', 'deadline'), f0(now())
   end
-  if count > 0 then
-    if first + count - 1 <= last then return stands('duplicate') end
+  return { code, f0(last), m.seq, m.life, m.owner, m.phase, until_when[1], until_when[2], t }
+end
+
+local function run(k, a)
+  local meta, log, prod, age = KEYS[k + 1], KEYS[k + 2], KEYS[k + 3], KEYS[k + 4]
+  local life, producer, before, after = ARGV[a + 1], ARGV[a + 2], ARGV[a + 3], ARGV[a + 4]
+  local v = call('HMGET', meta, 'life', 'phase', 'owner', 'epoch', 'tail')
+  if not v[1] then return { 'missing' } end
+  local m = { life = v[1], phase = v[2], owner = v[3], epoch = v[4], tail = v[5] }
+  split_tail(m)
+  if call('XLEN', log) ~= tonumber(m.entries) then heal(m, meta, log, prod, age) end
+  if life ~= '' and life ~= m.life then return { 'other', m.life } end
+  if m.phase == 'C' then return { 'closed', call('HGET', meta, 'reason') } end
+  local f, room, span = facts(ARGV[a + 9]), ARGV[a + 10], ARGV[a + 5]
+  local known = call('HGET', prod, producer)
+  if not known or string.find(known, before, 1, true) ~= 1 then
+    local count, first, epoch = string.match(span, '^(%d+) (%d+) (%d+)$')
+    count, first, epoch = tonumber(count), tonumber(first), tonumber(epoch)
+    local last, last_epoch = 0, 0
+    if known then
+      last_epoch, last = string.match(known, '^(%d+):(%d+)')
+      last_epoch, last = tonumber(last_epoch), tonumber(last)
+      if epoch < last_epoch then
+        return { 'fenced', f0(last_epoch), f0(last), f0(now()) }
+      end
+    else
+      local no =
+        stranger(m, meta, prod, age, f, ARGV[a + 8], room, count > 0 or epoch > 0)
+      if no then return no end
+    end
+    if count == 0 then
+      -- A withdrawal; or one that asks for the life, which is remembered by nothing.
+      if epoch > 0 then
+        if not known and string.sub(ARGV[a + 8], -2) ~= ' 1' then w('ZADD', age, m.seq, producer) end
+        w('HSET', prod, producer, f0(epoch) .. ':' .. f0(last) .. ':' .. m.seq)
+        if not known then prune(meta, prod, age, m.owner, f.producers, room) end
+      end
+      return stands(m, meta, 'accepted', last)
+    end
+    if first + count - 1 <= last then return stands(m, meta, 'duplicate', last) end
     if first <= last then return { 'partial', f0(last), m.seq } end
     if first > last + 1 then return { 'gap', f0(last), m.seq } end
-    local total = tonumber(m.total)
-    if entries >= tonumber(ARGV[a + 11])
-      or total - tonumber(m.base) + bytes > tonumber(ARGV[a + 12]) then
-      return { 'full', m.seq }
-    end
-    local seq = tonumber(m.seq)
-    local h = f0(seq + 1) .. ' ' .. ARGV[a + 5] .. ' ' .. ARGV[a + 4] .. ' ' .. ARGV[a + 3] .. ' '
-      .. m.total .. ' ' .. ARGV[a + 6] .. ' ' .. producer
-    local id = w('XADD', log, 'NOMKSTREAM', '*', 'h', h, 'd', batch)
-    if not id then
-      -- The first entry, or a log that was deleted by hand: its positions go on above the last.
-      local ms, n = string.match(m.last, '^(%d+)-(%d+)$')
-      local at = now() > tonumber(ms) and '*' or (ms .. '-' .. f0(tonumber(n) + 1))
-      id = w('XADD', log, at, 'h', h, 'd', batch)
-      m.base = m.total
-    end
-    if m.owner == '' then w('ZADD', unrest, 0, ARGV[a + 15]) end
-    m.last, m.seq, m.total = id, f0(seq + count), f0(total + bytes)
-    m.entries = f0(redis.call('XLEN', log))
-    last = last + count
-    if ARGV[a + 9] ~= '1' then w('ZADD', age, m.seq, producer) end
-    w('HSET', prod, producer, ARGV[a + 3] .. ':' .. f0(last))
-    w('HSET', meta, 'seq', m.seq, 'last', id, 'entries', m.entries, 'total', m.total, 'base', m.base)
-    if m.owner ~= '' then
-      redis.call(ARGV[a + 16], ARGV[a + 17] .. 'to:' .. incarnation(m.owner),
-        'E' .. m.epoch .. ' ' .. id .. ' ' .. #room .. ' ' .. #h .. ' ' .. room .. h .. batch)
-    end
-  elseif epoch > 0 then
-    if ARGV[a + 9] ~= '1' then w('ZADD', age, m.seq, producer) end
-    w('HSET', prod, producer, ARGV[a + 3] .. ':' .. f0(last))
   end
-  if not known and (count > 0 or epoch > 0) then prune(m, meta, prod, age, max_producers, room) end
-  return stands('accepted')
+  local bytes = tonumber(ARGV[a + 6])
+  local entries, total = tonumber(m.entries), tonumber(m.total)
+  if entries >= f.entries or total - tonumber(m.base) + bytes > f.bytes then
+    return { 'full', m.seq }
+  end
+  local seq, batch = tonumber(m.seq), ARGV[a + 7]
+  local h = f0(seq + 1) .. ' ' .. span .. ' ' .. m.total .. ' ' .. ARGV[a + 6] .. ' ' .. producer
+  local id = w('XADD', log, 'NOMKSTREAM', '*', 'h', h, 'd', batch)
+  if not id then
+    -- The first entry, or a log that was deleted by hand: its positions go on above the last.
+    local ms, n = string.match(m.last, '^(%d+)-(%d+)$')
+    local at = now() > tonumber(ms) and '*' or (ms .. '-' .. f0(tonumber(n) + 1))
+    id = w('XADD', log, at, 'h', h, 'd', batch)
+    m.base, entries = m.total, 0
+  end
+  if m.owner == '' then w('ZADD', KEYS[k + 5], 0, member(room)) end
+  local count = tonumber(string.match(span, '^%d+'))
+  m.last, m.seq, m.total, m.entries = id, f0(seq + count), f0(total + bytes), f0(entries + 1)
+  if not known and string.sub(ARGV[a + 8], -2) ~= ' 1' then w('ZADD', age, m.seq, producer) end
+  w('HSET', prod, producer, after .. m.seq)
+  w('HSET', meta, 'tail', join_tail(m))
+  if m.owner ~= '' then push(f, m, k / NK + 1, id, room, h, batch) end
+  if not known then prune(meta, prod, age, m.owner, f.producers, room) end
+  -- The usual answer is short: the rest of it is known to who asks.
+  if m.phase == 'R' then return m.seq .. ' ' .. m.life .. ' ' .. m.owner end
+  return stands(m, meta, 'accepted', tonumber(string.match(after, ':(%d+):$')))
 end

@@ -9,13 +9,20 @@ local function w(...)
   return reply
 end
 
--- Lua prints large numbers with an exponent; the store must not.
-local function f0(x) return string.format('%.0f', x) end
+-- What a script does once all its items are answered.
+local finish
+
+-- Lua prints large numbers with an exponent; the store must not. All are integers below 2^53.
+local format = string.format
+local function f0(x) return format('%d', x) end
 local function now()
   local t = redis.call('TIME')
   return tonumber(t[1]) * 1000 + math.floor(tonumber(t[2]) / 1000)
 end
-local function incarnation(activation) return string.match(activation, '^(.*)/%d+$') or activation end
+local function incarnation(activation)
+  local slash = string.find(activation, '/', 1, true)
+  return slash and string.sub(activation, 1, slash - 1) or activation
+end
 
 -- An entry's header: first seq, count, first number, producer epoch, payload bytes before it in this
 -- life, payload bytes, producer.
@@ -29,11 +36,21 @@ local function head(entry)
   }
 end
 local function oldest(log) return redis.call('XRANGE', log, '-', '+', 'COUNT', 1)[1] end
+-- `epoch:last number:seq of the newest entry`
 local function accepted(prod, producer)
   local known = redis.call('HGET', prod, producer)
   if not known then return nil, 0, 0 end
-  local at = string.find(known, ':', 1, true)
-  return known, tonumber(string.sub(known, 1, at - 1)), tonumber(string.sub(known, at + 1))
+  local epoch, last = string.match(known, '^(%d+):(%d+)')
+  return known, tonumber(epoch), tonumber(last)
+end
+
+-- What each append changes is one field: `seq last entries total base`.
+local function split_tail(m)
+  m.seq, m.last, m.entries, m.total, m.base =
+    string.match(m.tail, '^(%d+) (%S+) (%S+) (%d+) (%d+)$')
+end
+local function join_tail(m)
+  return m.seq .. ' ' .. m.last .. ' ' .. m.entries .. ' ' .. m.total .. ' ' .. m.base
 end
 
 -- Reads what a script that was cut off left in the log, and counts again. Each write may be repeated.
@@ -54,11 +71,12 @@ local function heal(m, meta, log, prod, age)
     local _, epoch, known = accepted(prod, h.producer)
     if h.epoch >= epoch and last > known then
       if string.sub(h.producer, 1, 2) ~= 'r:' then w('ZADD', age, m.seq, h.producer) end
-      w('HSET', prod, h.producer, f0(h.epoch) .. ':' .. f0(last))
+      w('HSET', prod, h.producer, f0(h.epoch) .. ':' .. f0(last) .. ':' .. m.seq)
     end
   end
   local first = oldest(log)
   m.base = first and f0(head(first).before) or m.total
   m.entries = f0(redis.call('XLEN', log))
-  w('HSET', meta, 'last', m.last, 'seq', m.seq, 'total', m.total, 'base', m.base, 'entries', m.entries)
+  m.tail = join_tail(m)
+  w('HSET', meta, 'tail', m.tail)
 end

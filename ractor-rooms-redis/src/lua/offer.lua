@@ -9,6 +9,7 @@ local function birth(r, floor)
   w('XTRIM', r.log, 'MAXLEN', '=', 0)
   local last = m.last
   for field, value in pairs(BLANK) do set(r, field, value) end
+  for field, value in pairs(BLANK_TAIL) do set(r, field, value) end
   set(r, 'last', last)
   set(r, 'epoch', f0(epoch))
   set(r, 'life', f0(epoch))

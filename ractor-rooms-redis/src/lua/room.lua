@@ -5,9 +5,12 @@
 local NK = 11
 local BLANK = {
   owner = '', settled = '', parted = '', phase = 'N', to = '', deadline = '', why = '', reason = '',
-  seq = '0', last = '0-0', entries = '0', total = '0', base = '0', pruned = '', snap = '', out = '0',
-  crashes = '0', fid = '', fcount = '0', fat = '', declined = '', failures = '0',
+  pruned = '', snap = '', out = '0', crashes = '0', fid = '', fcount = '0', fat = '', declined = '',
+  failures = '0',
 }
+local BLANK_TAIL = { seq = '0', last = '0-0', entries = '0', total = '0', base = '0' }
+-- What an append reads: in front of a new record, where the server finds it soonest.
+local FRONT = { 'life', 'phase', 'owner', 'epoch', 'tail' }
 
 local function open(k, a)
   local r = {
@@ -22,6 +25,8 @@ local function open(k, a)
   local m = {}
   for field, value in pairs(BLANK) do m[field] = value end
   for i = 1, #raw, 2 do m[raw[i]] = raw[i + 1] end
+  for field, value in pairs(BLANK_TAIL) do m[field] = value end
+  if m.tail then split_tail(m) end
   r.m = m
   if m.life and redis.call('XLEN', r.log) ~= tonumber(m.entries) then
     heal(m, r.meta, r.log, r.prod, r.age)
@@ -36,11 +41,22 @@ local function set_phase(r, phase, to, deadline, why, reason)
 end
 -- One write for all that changed in the record: nobody sees, or keeps, a half of it.
 local function save(r)
-  local fields = {}
-  for field, value in pairs(r.changed) do
+  local fields, changed = {}, r.changed
+  local function put(field)
     fields[#fields + 1] = field
-    fields[#fields + 1] = value
+    fields[#fields + 1] = changed[field]
+    changed[field] = nil
   end
+  local tail = false
+  for field in pairs(BLANK_TAIL) do
+    tail = tail or changed[field] ~= nil
+    changed[field] = nil
+  end
+  if tail then changed.tail = join_tail(r.m) end
+  for _, field in ipairs(FRONT) do
+    if changed[field] then put(field) end
+  end
+  for field in pairs(changed) do put(field) end
   if #fields > 0 then w('HSET', r.meta, unpack(fields)) end
   r.changed = {}
 end

@@ -9,4 +9,5 @@ for i = 0, tonumber(ARGV[1]) - 1 do
   end
   answers[i + 1] = answer
 end
+if finish then finish(answers) end
 return answers

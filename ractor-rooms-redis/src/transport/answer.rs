@@ -32,6 +32,13 @@ impl Stand {
     }
 }
 
+/// The short answer to an append that was accepted: `seq life owner`.
+pub(super) fn appended(text: &[u8]) -> Option<(Seq, Life, &str)> {
+    let mut parts = std::str::from_utf8(text).ok()?.splitn(3, ' ');
+    let (seq, life) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+    Some((Seq(seq), Life(life), parts.next()?))
+}
+
 /// An append's answer, to which the standing is still to be added.
 pub(super) fn append(
     code: &str,

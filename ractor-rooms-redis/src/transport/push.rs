@@ -1,7 +1,7 @@
 //! One stream of pushes for an incarnation.
 
 use bytes::Bytes;
-use futures::stream::{BoxStream, StreamExt};
+use futures::stream::{self, BoxStream, StreamExt};
 use ractor_rooms::id::Incarnation;
 use ractor_rooms::transport::{Push, TransportErr};
 
@@ -29,19 +29,24 @@ impl Inner {
             let over = match heard {
                 Some(Heard::Ended) => true,
                 Some(Heard::Stream(number)) => *number > own,
-                Some(Heard::Push(_)) | None => false,
+                Some(Heard::Push(_) | Heard::Entries(_)) | None => false,
             };
             std::future::ready(!over)
         });
-        let pushes = live.filter_map(|heard| {
-            std::future::ready(match heard {
-                Some(Heard::Push(push)) => Some(push),
-                Some(Heard::Ended | Heard::Stream(_)) => None,
-                None => {
+        let pushes = live.flat_map(|heard| {
+            let pushes = match heard {
+                Some(Heard::Entries(entries)) => entries,
+                Some(Heard::Push(push)) => vec![Some(push)],
+                Some(Heard::Ended | Heard::Stream(_)) => Vec::new(),
+                None => vec![None],
+            };
+            let readable = pushes.into_iter().filter(|push| {
+                if push.is_none() {
                     tracing::warn!("a push that cannot be read was dropped");
-                    None
                 }
-            })
+                push.is_some()
+            });
+            stream::iter(readable.flatten().collect::<Vec<_>>())
         });
         Ok(pushes.boxed())
     }

@@ -1,13 +1,14 @@
 //! The operations on a record.
 
 use bytes::Bytes;
-use ractor_rooms::id::{Epoch, Life, Number, OutSeq, Position, Producer, RoomId};
+use ractor_rooms::id::{Epoch, Life, OutSeq, Position, RoomId};
 use ractor_rooms::protocol::record::{
-    Answer, AppendAnswer, DeclineReason, Lease, Request, SnapshotKey, SnapshotRef, Standing,
+    Answer, DeclineReason, Lease, Request, SnapshotKey, SnapshotRef,
 };
 use ractor_rooms::transport::TransportErr;
 
-use super::answer::{self, Stand};
+use super::answer;
+use super::append::Append;
 use super::facts::Facts;
 use super::{Inner, inexact};
 use crate::reply::{Damaged, Reply};
@@ -26,7 +27,7 @@ fn flag(on: bool) -> Bytes {
     Bytes::from_static(if on { b"1" } else { b"" })
 }
 
-fn exact(what: &str, found: u64) -> Result<u64, TransportErr> {
+pub(super) fn exact(what: &str, found: u64) -> Result<u64, TransportErr> {
     if found < EXACT { Ok(found) } else { Err(inexact(what, found)) }
 }
 
@@ -73,7 +74,9 @@ impl Inner {
         let s = &self.scripts;
         match request {
             R::Append { life, producer, epoch, first, batch } => {
-                self.append(room, life, &producer, epoch, first, &batch).await.map(Answer::Append)
+                let append = Append { life, producer: &producer, epoch, first, batch: &batch };
+                let prepared = self.prepare(room, &append)?;
+                Box::pin(self.append(prepared)).await.map(Answer::Append)
             }
             R::Acquire { activation, seen } => {
                 let owner = seen.owner.as_ref().map(text::activation).unwrap_or_default();
@@ -239,7 +242,7 @@ impl Inner {
             text::room(room).into(),
             text::member(room).into(),
             self.layout.publish().into(),
-            self.layout.room_channels(room),
+            self.layout.room_channels(&text::room(room)).into(),
         ];
         for _ in 0..ROUNDS {
             let old = facts.pointer.as_deref().and_then(text::parse_pointer);
@@ -260,74 +263,6 @@ impl Inner {
         }
         let reason = format!("the record of {room} changed {ROUNDS} times while it was looked at");
         Err(TransportErr::Unavailable { reason })
-    }
-
-    async fn append(
-        &self,
-        room: &RoomId,
-        life: Option<Life>,
-        producer: &Producer,
-        epoch: u64,
-        first: Number,
-        batch: &[Bytes],
-    ) -> Result<AppendAnswer, TransportErr> {
-        exact("producer's epoch", epoch)?;
-        let own = match producer {
-            Producer::Room(id, _) | Producer::Activation(id, _) => id == room,
-            Producer::Host(_) => false,
-        };
-        let kept = match producer {
-            Producer::Activation(id, by) if id == room => text::activation(by),
-            Producer::Host(_) | Producer::Room(..) | Producer::Activation(..) => String::new(),
-        };
-        let share = |limit: usize| if own { limit } else { limit - limit / 8 };
-        let bytes: usize = batch.iter().map(Bytes::len).sum();
-        let blob = wire::batch(batch).ok_or_else(|| inexact("message", u64::MAX))?;
-        let args = vec![
-            life.map(arg).unwrap_or_default(),
-            text::producer(producer).into(),
-            arg(epoch),
-            arg(first),
-            arg(batch.len()),
-            arg(bytes),
-            blob,
-            arg(producer.birth()),
-            flag(matches!(producer, Producer::Room(..))),
-            kept.into(),
-            arg(share(self.limits.log_entries)),
-            arg(share(self.limits.log_bytes)),
-            arg(self.limits.producers.max(1)),
-            text::room(room).into(),
-            text::member(room).into(),
-            self.layout.publish().into(),
-            self.layout.room_channels(room),
-        ];
-        let script = &self.scripts.append;
-        let (code, mut reply) = self.run(script, self.layout.append_keys(room), args).await?;
-        let (mut answer, stand) =
-            answer::append(&code, &mut reply).map_err(|error| error.unanswered(script.name))?;
-        if let (
-            Some(stand),
-            AppendAnswer::Accepted { standing, .. } | AppendAnswer::Duplicate { standing, .. },
-        ) = (stand, &mut answer)
-        {
-            // The batch is in the log whatever is known of its owner: a failed look must not hide that. The
-            // sweep finds a room that nobody runs.
-            if self.is_tended(&stand).await.unwrap_or(true) {
-                *standing = Standing::Running;
-            }
-        }
-        Ok(answer)
-    }
-
-    /// Whether anybody will handle what is in the log. A hint, so that it may be a moment old.
-    async fn is_tended(&self, stand: &Stand) -> Result<bool, TransportErr> {
-        Ok(match (&stand.owner, stand.phase.as_str()) {
-            (Some(owner), _) => self.about_alive(&owner.by).await?,
-            (None, "O") => stand.is_open() && self.about_session(&stand.to).await?.is_some(),
-            (None, "B") => stand.is_open(),
-            (None, _) => false,
-        })
     }
 }
 
