@@ -35,6 +35,7 @@ use ractor_rooms::protocol::record::{Answer, RecordLimits, Request, SnapshotKey}
 use ractor_rooms::protocol::session::{OpenAnswer, SessionInfo, SessionSpec};
 use ractor_rooms::protocol::store::{Owned, Unrest};
 use ractor_rooms::transport::{Letter, Push, Transport, TransportErr, TransportFuture};
+use tokio::sync::watch;
 
 use crate::config::RedisConfig;
 use crate::error::ConnectErr;
@@ -55,7 +56,8 @@ struct Inner {
     layout: Layout,
     scripts: Scripts,
     limits: RecordLimits,
-    known: Known,
+    known: Arc<Known>,
+    generation: watch::Receiver<u64>,
     /// How many snapshots were put up in pieces.
     uploads: AtomicU64,
 }
@@ -71,18 +73,19 @@ impl RedisTransport {
 
     /// A number that rises when the servers of the store changed: one restarted, or another one is the
     /// master now. What the store had answered for shortly before may be lost then.
-    pub fn generation(&self) -> tokio::sync::watch::Receiver<u64> {
+    pub fn generation(&self) -> watch::Receiver<u64> {
         self.0.link.generation()
     }
 
     fn over(link: Link, config: &RedisConfig) -> Self {
         let layout = Layout::new(&config.namespace, config.shards, link.is_cluster());
         Self(Arc::new(Inner {
+            generation: link.generation(),
             link,
             layout,
             scripts: Scripts::new(),
             limits: config.limits,
-            known: Known::new(config.session_facts_age),
+            known: Arc::new(Known::new(config.session_facts_age)),
             uploads: AtomicU64::new(0),
         }))
     }
@@ -162,7 +165,35 @@ impl Transport for RedisTransport {
         floor: Epoch,
     ) -> TransportFuture<'_, Answer> {
         let room = room.clone();
-        async move { self.0.execute(&room, request, floor).await }.boxed()
+        async move { self.0.execute(&room, request, floor, None).await }.boxed()
+    }
+
+    fn carries(&self) -> usize {
+        snapshot::CARRIED
+    }
+
+    fn execute_with(
+        &self,
+        room: &RoomId,
+        request: Request,
+        floor: Epoch,
+        (key, bytes): (SnapshotKey, Bytes),
+    ) -> TransportFuture<'_, Answer> {
+        let room = room.clone();
+        async move {
+            let carried = match &request {
+                Request::Park { snapshot: Some(snapshot), .. } => {
+                    snapshot.key == key && bytes.len() <= snapshot::CARRIED
+                }
+                _ => false,
+            };
+            if carried {
+                return self.0.execute(&room, request, floor, Some(bytes)).await;
+            }
+            self.0.put_snapshot(&room, &key, bytes).await?;
+            self.0.execute(&room, request, floor, None).await
+        }
+        .boxed()
     }
 
     fn put_snapshot(

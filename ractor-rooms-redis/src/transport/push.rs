@@ -33,9 +33,17 @@ impl Inner {
             };
             std::future::ready(!over)
         });
-        let pushes = live.filter_map(|heard| {
+        let known = self.known.clone();
+        let pushes = live.filter_map(move |heard| {
             std::future::ready(match heard {
-                Some(Heard::Push(push)) => Some(push),
+                Some(Heard::Push(push)) => {
+                    // Who acquires the room is asked where its snapshot was.
+                    if let Push::Offered { room, notice } = &push {
+                        let pointer = notice.snapshot.as_ref().map(|s| text::pointer(&s.key));
+                        known.point(room, pointer.unwrap_or_default());
+                    }
+                    Some(push)
+                }
                 Some(Heard::Ended | Heard::Stream(_)) => None,
                 None => {
                     tracing::warn!("a push that cannot be read was dropped");
