@@ -13,6 +13,8 @@ mod damage_test;
 #[cfg(test)]
 mod differential_test;
 mod facts;
+#[cfg(test)]
+mod facts_test;
 mod index;
 mod push;
 mod room;
@@ -35,6 +37,7 @@ use ractor_rooms::protocol::record::{Answer, RecordLimits, Request, SnapshotKey}
 use ractor_rooms::protocol::session::{OpenAnswer, SessionInfo, SessionSpec};
 use ractor_rooms::protocol::store::{Owned, Unrest};
 use ractor_rooms::transport::{Letter, Push, Transport, TransportErr, TransportFuture};
+use redis::Value;
 use tokio::sync::watch;
 
 use crate::config::RedisConfig;
@@ -111,23 +114,46 @@ impl Inner {
         keys: Vec<Bytes>,
         args: Vec<Bytes>,
     ) -> Result<(String, Reply), TransportErr> {
-        let name = script.name;
         let call = Call { script: script.clone(), keys, args, merge: true };
-        let damaged = |damaged: crate::reply::Damaged| damaged.unanswered(name);
-        let mut reply = Reply::of_one(self.link.call(call).await?).map_err(damaged)?;
-        let code = reply.text().map_err(damaged)?;
-        match code.as_str() {
-            "refused" => {
-                let reason = explain(&reply.text().unwrap_or_default());
-                Err(TransportErr::Unavailable { reason })
+        opened(script.name, self.link.call(call).await?)
+    }
+
+    /// The same for so many items of one script without arguments, which all must be where one question can
+    /// be about them.
+    async fn run_many(
+        &self,
+        script: &Script,
+        items: usize,
+        keys: Vec<Bytes>,
+    ) -> Result<Vec<Result<(String, Reply), TransportErr>>, TransportErr> {
+        let name = script.name;
+        let args = vec![items.to_string().into()];
+        let call = Call { script: script.clone(), keys, args, merge: false };
+        match self.link.call(call).await? {
+            Value::Array(values) if values.len() == items => {
+                Ok(values.into_iter().map(|value| opened(name, value)).collect())
             }
-            "broken" => {
-                let error = explain(&reply.text().unwrap_or_default());
-                tracing::warn!(script = name, error, "a script was cut off");
-                Err(TransportErr::Unanswered { waited: Duration::ZERO })
-            }
-            _ => Ok((code, reply)),
+            _ => Err(crate::reply::Damaged.unanswered(name)),
         }
+    }
+}
+
+/// What a script answered to one item.
+fn opened(name: &'static str, value: Value) -> Result<(String, Reply), TransportErr> {
+    let damaged = |damaged: crate::reply::Damaged| damaged.unanswered(name);
+    let mut reply = Reply::of_one(value).map_err(damaged)?;
+    let code = reply.text().map_err(damaged)?;
+    match code.as_str() {
+        "refused" => {
+            let reason = explain(&reply.text().unwrap_or_default());
+            Err(TransportErr::Unavailable { reason })
+        }
+        "broken" => {
+            let error = explain(&reply.text().unwrap_or_default());
+            tracing::warn!(script = name, error, "a script was cut off");
+            Err(TransportErr::Unanswered { waited: Duration::ZERO })
+        }
+        _ => Ok((code, reply)),
     }
 }
 

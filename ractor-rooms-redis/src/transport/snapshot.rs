@@ -11,7 +11,10 @@ use redis::Value;
 use super::Inner;
 use crate::reply::{self, Damaged};
 
-/// From here on a snapshot is a list of pieces.
+/// Beyond this a snapshot is a list of pieces: what the server takes in at once, it serves nobody else
+/// meanwhile.
+pub(super) const WHOLE: usize = 2 << 20;
+/// The size of a piece.
 const PIECE: usize = 512 << 10;
 /// Up to here it goes along with the park that points to it, through Lua.
 pub(super) const CARRIED: usize = 32 << 10;
@@ -28,7 +31,7 @@ impl Inner {
         bytes: Bytes,
     ) -> Result<(), TransportErr> {
         let name = self.layout.snapshot(room, key);
-        if bytes.len() <= PIECE {
+        if bytes.len() <= WHOLE {
             let mut pipeline = redis::pipe();
             let set = pipeline.cmd("SET").arg(&name[..]).arg(&bytes[..]);
             set.arg("PX").arg(ORPHAN_MS).arg("NX");
