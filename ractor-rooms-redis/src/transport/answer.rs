@@ -2,8 +2,8 @@
 
 use ractor_rooms::id::{Activation, Epoch, Life, Millis, Number, OutSeq, Seq};
 use ractor_rooms::protocol::record::{
-    AcquireAnswer, Acquired, AppendAnswer, CloseAnswer, Entry, Lease, OfferAnswer, OwnerAnswer, Page,
-    Phase, RecordView, Seen, Standing,
+    AcquireAnswer, Acquired, AppendAnswer, CloseAnswer, Entry, Lease, OfferAnswer, OwnerAnswer,
+    Page, Phase, RecordView, Seen, Standing,
 };
 
 use crate::reply::{Damaged, Reply};

@@ -76,9 +76,7 @@ impl Known {
     fn is_own(&self, by: &Incarnation, generation: u64) -> bool {
         let own = self.own.lock().unwrap_or_else(PoisonError::into_inner);
         own.get(&by.host).is_some_and(|own| {
-            own.number == by.number
-                && own.generation == generation
-                && self.clock.mark() < own.until
+            own.number == by.number && own.generation == generation && self.clock.mark() < own.until
         })
     }
 

@@ -229,13 +229,14 @@ impl Inner {
         limit: usize,
     ) -> Result<(BTreeMap<RoomId, String>, Option<RoomId>), TransportErr> {
         let page = limit.min(PAGE);
-        let restless: Vec<Vec<Found>> = stream::iter(self.together())
-            .map(|shards| async move {
-                self.members(&shards, "unrest", b"", after, None, page).await
-            })
-            .buffer_unordered(AT_ONCE)
-            .try_collect()
-            .await?;
+        let restless: Vec<Vec<Found>> =
+            stream::iter(self.together())
+                .map(|shards| async move {
+                    self.members(&shards, "unrest", b"", after, None, page).await
+                })
+                .buffer_unordered(AT_ONCE)
+                .try_collect()
+                .await?;
         let restless = restless.into_iter().flatten().map(|found| (found, String::new()));
         let orphans: Vec<Vec<(Found, String)>> = stream::iter(dead.iter().cloned())
             .map(|(shard, by)| async move {

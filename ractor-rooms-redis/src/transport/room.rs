@@ -3,8 +3,8 @@
 use bytes::Bytes;
 use ractor_rooms::id::{Epoch, Life, Number, OutSeq, Position, Producer, RoomId};
 use ractor_rooms::protocol::record::{
-    Answer, AppendAnswer, DeclineReason, FIRST_PAGE_BYTES, Lease, Request, SnapshotKey, SnapshotRef,
-    Standing,
+    Answer, AppendAnswer, DeclineReason, FIRST_PAGE_BYTES, Lease, Request, SnapshotKey,
+    SnapshotRef, Standing,
 };
 use ractor_rooms::transport::TransportErr;
 

@@ -15,8 +15,8 @@ use crate::id::{Activation, RoomId};
 use crate::protocol::Adopter;
 use crate::protocol::adopter::{AdopterAction, AdopterEvent, AdopterState, AdopterTimer};
 use crate::protocol::record::{
-    Acquired, Answer, DeclineReason, OfferNotice, OwnerAnswer, ParkReason, Phase, RecordView, Request,
-    Seen, SnapshotKey, SnapshotRef,
+    Acquired, Answer, DeclineReason, OfferNotice, OwnerAnswer, ParkReason, Phase, RecordView,
+    Request, Seen, SnapshotKey, SnapshotRef,
 };
 use crate::protocol::session::HostState;
 use crate::protocol::source::SourceEvent;

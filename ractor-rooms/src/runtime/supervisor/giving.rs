@@ -277,9 +277,10 @@ impl Supervisor {
     pub(super) fn reacquire_from(&mut self, room: &RoomId, token: u64, view: Option<RecordView>) {
         let Some(slot) = self.slots.get(room) else { return };
         let Some(giving) = slot.giving.as_ref().filter(|g| g.token == token) else { return };
-        let early = giving.frozen.as_ref().map_or(Early::Nothing, |f| {
-            Early::Frozen(f.snapshot.key.clone(), f.bytes.clone())
-        });
+        let early = giving
+            .frozen
+            .as_ref()
+            .map_or(Early::Nothing, |f| Early::Frozen(f.snapshot.key.clone(), f.bytes.clone()));
         match view {
             Some(view) if slot.adopter.is_none() => {
                 self.adopt(room, view.seen, Ok(()), early, false);

@@ -2,7 +2,9 @@
 
 use super::bench::*;
 use crate::id::{Epoch, OutSeq, Seq};
-use crate::protocol::record::{AcquireAnswer, Answer, FIRST_PAGE_BYTES, Lease, Phase, Request, Seen};
+use crate::protocol::record::{
+    AcquireAnswer, Answer, FIRST_PAGE_BYTES, Lease, Phase, Request, Seen,
+};
 
 /// A room without a record cannot be acquired.
 pub(super) async fn acquire_needs_a_record(b: &Bench<'_>) {
