@@ -11,6 +11,7 @@
 
 mod yardstick;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -135,6 +136,7 @@ async fn measure<const DURABLE: bool>(name: &'static str, bytes: usize) {
     let clock = Clock::system();
     let bare = vec![b'x'; bytes];
     let (mut pauses, mut wholes, mut yardsticks) = (Vec::new(), Vec::new(), Vec::new());
+    let mut states: BTreeMap<String, Vec<Duration>> = BTreeMap::new();
     for number in 0..scaled(400, 10) + 5 {
         for _ in 0..YARDSTICKS {
             let start = clock.mark();
@@ -153,6 +155,9 @@ async fn measure<const DURABLE: bool>(name: &'static str, bytes: usize) {
         if number >= 5 {
             pauses.push(report.pause);
             wholes.push(clock.elapsed_since(start));
+            for state in &report.states {
+                states.entry(state.state.clone()).or_default().push(state.after);
+            }
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
@@ -169,6 +174,10 @@ async fn measure<const DURABLE: bool>(name: &'static str, bytes: usize) {
          p99 {late_yardstick:?}",
         pauses.len()
     );
+    let mut states: Vec<_> =
+        states.iter().map(|(state, times)| (quantile(times, 0.5), state)).collect();
+    states.sort();
+    println!("{name}, states of the source reached by p50: {states:?}");
     report_time(&format!("{name}, pause p50 / yardstick p50"), Some(goal), pause, yardstick);
     let late = format!("{name}, pause p99 / yardstick p50");
     report_time(&late, late_goal, late_pause, yardstick);

@@ -14,6 +14,8 @@ mod damage_test;
 #[cfg(test)]
 mod differential_test;
 mod facts;
+#[cfg(test)]
+mod facts_test;
 mod index;
 mod push;
 mod room;
@@ -36,6 +38,8 @@ use ractor_rooms::protocol::record::{Answer, RecordLimits, Request, SnapshotKey}
 use ractor_rooms::protocol::session::{OpenAnswer, SessionInfo, SessionSpec};
 use ractor_rooms::protocol::store::{Owned, Unrest};
 use ractor_rooms::transport::{Letter, Push, Transport, TransportErr, TransportFuture};
+use redis::Value;
+use tokio::sync::watch;
 
 use crate::config::RedisConfig;
 use crate::error::ConnectErr;
@@ -57,7 +61,8 @@ struct Inner {
     layout: Layout,
     scripts: Scripts,
     limits: RecordLimits,
-    known: Known,
+    known: Arc<Known>,
+    generation: watch::Receiver<u64>,
     /// How many snapshots were put up in pieces.
     uploads: AtomicU64,
 }
@@ -73,18 +78,19 @@ impl RedisTransport {
 
     /// A number that rises when the servers of the store changed: one restarted, or another one is the
     /// master now. What the store had answered for shortly before may be lost then.
-    pub fn generation(&self) -> tokio::sync::watch::Receiver<u64> {
+    pub fn generation(&self) -> watch::Receiver<u64> {
         self.0.link.generation()
     }
 
     fn over(link: Link, config: &RedisConfig) -> Self {
         let layout = Layout::new(&config.namespace, config.shards, link.is_cluster());
         Self(Arc::new(Inner {
+            generation: link.generation(),
             link,
             layout,
             scripts: Scripts::new(),
             limits: config.limits,
-            known: Known::new(config.session_facts_age),
+            known: Arc::new(Known::new(config.session_facts_age)),
             uploads: AtomicU64::new(0),
         }))
     }
@@ -114,10 +120,30 @@ impl Inner {
         let call = Call { script: script.clone(), keys, args, merge: Merge::Tag };
         read(script.name, self.link.call(call).await?)
     }
+
+    /// The same for so many items of one script without arguments, which all must be where one question can
+    /// be about them.
+    async fn run_many(
+        &self,
+        script: &Script,
+        items: usize,
+        keys: Vec<Bytes>,
+    ) -> Result<Vec<Result<(String, Reply), TransportErr>>, TransportErr> {
+        let name = script.name;
+        let args = vec![Bytes::from(items.to_string())];
+        let (keys, args) = (keys.into(), args.into());
+        let call = Call { script: script.clone(), keys, args, merge: Merge::Never };
+        match self.link.call(call).await? {
+            Value::Array(values) if values.len() == items => {
+                Ok(values.into_iter().map(|value| read(name, value)).collect())
+            }
+            _ => Err(crate::reply::Damaged.unanswered(name)),
+        }
+    }
 }
 
-/// What a script answered for one item.
-fn read(name: &'static str, value: redis::Value) -> Result<(String, Reply), TransportErr> {
+/// What a script answered to one item.
+fn read(name: &'static str, value: Value) -> Result<(String, Reply), TransportErr> {
     let damaged = |damaged: crate::reply::Damaged| damaged.unanswered(name);
     let mut reply = Reply::of_one(value).map_err(damaged)?;
     let code = reply.text().map_err(damaged)?;
@@ -175,7 +201,35 @@ impl Transport for RedisTransport {
             return async move { self.0.append(prepared?).await.map(Answer::Append) }.boxed();
         }
         let room = room.clone();
-        async move { self.0.execute(&room, request, floor).await }.boxed()
+        async move { self.0.execute(&room, request, floor, None).await }.boxed()
+    }
+
+    fn carries(&self) -> usize {
+        snapshot::CARRIED
+    }
+
+    fn execute_with(
+        &self,
+        room: &RoomId,
+        request: Request,
+        floor: Epoch,
+        (key, bytes): (SnapshotKey, Bytes),
+    ) -> TransportFuture<'_, Answer> {
+        let room = room.clone();
+        async move {
+            let carried = match &request {
+                Request::Park { snapshot: Some(snapshot), .. } => {
+                    snapshot.key == key && bytes.len() <= snapshot::CARRIED
+                }
+                _ => false,
+            };
+            if carried {
+                return self.0.execute(&room, request, floor, Some(bytes)).await;
+            }
+            self.0.put_snapshot(&room, &key, bytes).await?;
+            self.0.execute(&room, request, floor, None).await
+        }
+        .boxed()
     }
 
     fn put_snapshot(

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use ractor_rooms::id::{Epoch, Kind, Life, Millis, Number, OutSeq, RoomId, Seq};
-use ractor_rooms::protocol::record::{DeadLetter, Entry};
+use ractor_rooms::protocol::record::{DeadLetter, Entry, OfferNotice};
 use ractor_rooms::protocol::session::{HostState, SessionSpec};
 use ractor_rooms::transport::Push;
 
@@ -153,7 +153,16 @@ pub(crate) fn hear(mut bytes: Bytes) -> Option<Heard> {
     let tag = take(&mut bytes, 1)?[0];
     Some(Heard::Push(match tag {
         b'E' => return entries(bytes).map(Heard::Entries),
-        b'O' => Push::Offered { room: text::parse_room(&bytes)? },
+        b'O' => {
+            let epoch = Epoch(number(&mut bytes, b' ')?);
+            let length = number(&mut bytes, b' ')?;
+            let snapshot = match &take(&mut bytes, length)?[..] {
+                b"" => None,
+                text => Some(text::parse_snapshot(std::str::from_utf8(text).ok()?)?),
+            };
+            let notice = Box::new(OfferNotice { epoch, snapshot });
+            Push::Offered { room: text::parse_room(&bytes)?, notice }
+        }
         b'M' => {
             let settled = match word(&mut bytes, b' ')?.as_str() {
                 "-" => None,

@@ -20,6 +20,7 @@ mod memory;
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures::FutureExt;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use serde::{Deserialize, Serialize};
@@ -28,7 +29,7 @@ pub use error::TransportErr;
 pub use memory::MemoryTransport;
 
 use crate::id::{Epoch, HostId, Incarnation, Life, OutSeq, RoomId};
-use crate::protocol::record::{Answer, Entry, Request, SnapshotKey};
+use crate::protocol::record::{Answer, Entry, OfferNotice, Request, SnapshotKey};
 use crate::protocol::session::{OpenAnswer, SessionInfo, SessionSpec};
 use crate::protocol::store::{Owned, Unrest};
 
@@ -51,6 +52,8 @@ pub enum Push {
     Offered {
         /// The room.
         room: RoomId,
+        /// The record as it was then.
+        notice: Box<OfferNotice>,
     },
     /// A room that it parked was adopted (`settled`) or declined.
     Moved {
@@ -121,6 +124,32 @@ pub trait Transport: Send + Sync + std::fmt::Debug + 'static {
         key: SnapshotKey,
         bytes: Bytes,
     ) -> TransportFuture<'_, ()>;
+
+    /// The largest snapshot, in bytes, that [`execute_with`](Self::execute_with) brings along in the same
+    /// trip to the store; 0 when it would take two.
+    fn carries(&self) -> usize {
+        0
+    }
+
+    /// Keeps the bytes of a snapshot attempt, as [`put_snapshot`](Self::put_snapshot) does, then carries a
+    /// request out that points to them.
+    ///
+    /// # Errors
+    /// [`TransportErr`] when there is no answer.
+    fn execute_with(
+        &self,
+        room: &RoomId,
+        request: Request,
+        floor: Epoch,
+        (key, bytes): (SnapshotKey, Bytes),
+    ) -> TransportFuture<'_, Answer> {
+        let room = room.clone();
+        async move {
+            self.put_snapshot(&room, key, bytes).await?;
+            self.execute(&room, request, floor).await
+        }
+        .boxed()
+    }
 
     /// The bytes of a snapshot; `None` when they are not there.
     ///

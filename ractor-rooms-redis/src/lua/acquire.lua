@@ -1,6 +1,6 @@
--- Takes the lease. ARGV activation host lives seen-epoch seen-owner floor
+-- Takes the lease, and reads the first page. ARGV activation host lives seen-epoch seen-owner floor max-bytes
 -- Writes: snapshot's expiry off, index of the new owner, record, indexes of the old.
-local NA = 15
+local NA = 16
 local function may(r, host, by)
   local m = r.m
   if m.phase == 'R' then
@@ -50,5 +50,9 @@ local function run(k, a)
     if before ~= '' and incarnation(before) ~= incarnation(by) then unindex_owned(r, before) end
     w('ZREM', r.unrest, r.member)
   end
-  return phase(r, 'acquired', m.epoch, m.life, m.snap, m.out, m.seq, m.pruned, recovered and '1' or '')
+  local answer = phase(r, 'acquired', m.epoch, m.life, m.snap, m.out, m.seq, m.pruned,
+    recovered and '1' or '', '')
+  local more = #answer
+  answer[more] = add_page(r, answer, cursor(m), tonumber(ARGV[a + 16]))
+  return answer
 end

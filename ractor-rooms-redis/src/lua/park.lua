@@ -1,7 +1,8 @@
 -- Gives the lease up. ARGV epoch owner number cursor text pointer (number '' for none)
 --      to deadline why-phase why-deadline why failed is-failure failed-adoptions blocked-ms host
--- Writes: the new bytes' expiry off, unrest, record, log, old bytes, owned.
-local NA = 25
+--      carried bytes (of the snapshot, which then needs not be there)
+-- Writes: the new bytes, their expiry off, unrest, record, log, old bytes, owned.
+local NA = 27
 local function run(k, a)
   local r = open(k, a)
   local owner = ARGV[a + 11]
@@ -10,7 +11,7 @@ local function run(k, a)
   local upto
   if ARGV[a + 12] ~= '' then
     local no
-    no, upto = flip(r, a + 11)
+    no, upto = flip(r, a + 11, ARGV[a + 26] == '1', ARGV[a + 27])
     if no then return no end
   elseif r.m.settled == '1' then
     add(r, 'crashes') -- what it handled since its last snapshot is gone with it

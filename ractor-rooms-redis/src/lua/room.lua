@@ -117,7 +117,9 @@ local function tell_parted(r, settled)
   if r.m.parted ~= '' then tell(r, r.m.parted, 'M' .. settled .. ' ' .. r.room) end
 end
 local function tell_host(r, host)
-  redis.call(r.command, r.channels .. 'host:' .. host, 'O' .. r.room)
+  local m = r.m
+  local head = 'O' .. m.epoch .. ' ' .. #m.snap .. ' '
+  redis.call(r.command, r.channels .. 'host:' .. host, head .. m.snap .. r.room)
 end
 -- Watchers that nobody listens for are forgotten after ten minutes.
 local function tell_watchers(r, payload)
@@ -197,13 +199,15 @@ local function save_letters(r, l)
 end
 
 -- Points to a newer snapshot in memory; `save` makes it so, then `flipped` drops what is inside it.
--- ARGV number cursor text pointer, from `a`. Answers what refuses it, or the cursor if it flipped.
-local function flip(r, a)
+-- ARGV number cursor text pointer, from `a`; the bytes may come along. Answers what refuses it, or the
+-- cursor if it flipped.
+local function flip(r, a, carried, bytes)
   local m, number, text, new = r.m, tonumber(ARGV[a + 1]), ARGV[a + 3], ARGV[a + 4]
   if m.snap ~= '' and number <= tonumber(string.match(m.snap, '^(%d+)')) then return nil, nil end
-  if redis.call('EXISTS', r.new) == 0 then return { 'nosnapshot' } end
+  if not carried and redis.call('EXISTS', r.new) == 0 then return { 'nosnapshot' } end
   local old = pointer(m.snap)
   if old ~= '' and old ~= new and old ~= r.fact_pointer then return again(r) end
+  if carried then w('SET', r.new, bytes, 'NX') end
   w('PERSIST', r.new)
   set(r, 'snap', text)
   set(r, 'crashes', '0')
@@ -215,4 +219,24 @@ local function flipped(r, upto)
   if not upto then return end
   trim(r, upto)
   if r.drop then w('UNLINK', r.old) end
+end
+
+-- Adds entries above `from` to an answer, each as its id, its header and its batch, up to so many payload
+-- bytes but at least one. Answers '1' when there are more.
+local function add_page(r, answer, from, max)
+  local bytes, none = 0, true
+  while true do
+    local entries = redis.call('XRANGE', r.log, '(' .. from, '+', 'COUNT', 16)
+    for _, entry in ipairs(entries) do
+      local size = head(entry).bytes
+      if not none and bytes + size > max then return '1' end
+      none = false
+      bytes = bytes + size
+      answer[#answer + 1] = entry[1]
+      answer[#answer + 1] = entry[2][2]
+      answer[#answer + 1] = entry[2][4]
+      from = entry[1]
+    end
+    if #entries < 16 then return '' end
+  end
 end

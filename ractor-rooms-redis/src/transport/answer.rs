@@ -2,8 +2,8 @@
 
 use ractor_rooms::id::{Activation, Epoch, Life, Millis, Number, OutSeq, Seq};
 use ractor_rooms::protocol::record::{
-    AcquireAnswer, Acquired, AppendAnswer, CloseAnswer, Lease, OfferAnswer, OwnerAnswer, Page,
-    Phase, RecordView, Seen, Standing,
+    AcquireAnswer, Acquired, AppendAnswer, CloseAnswer, Entry, Lease, OfferAnswer, OwnerAnswer,
+    Page, Phase, RecordView, Seen, Standing,
 };
 
 use crate::reply::{Damaged, Reply};
@@ -100,19 +100,22 @@ pub(super) fn acquire(
                 "lost" => AcquireAnswer::SnapshotLost {
                     snapshot: Box::new(reply.parsed(text::parse_snapshot)?),
                 },
-                "acquired" => AcquireAnswer::Acquired(Box::new(Acquired {
-                    lease: Lease { epoch: Epoch(reply.number()?), owner: by },
-                    life: Life(reply.number()?),
-                    snapshot: reply.maybe(text::parse_snapshot)?,
-                    out_seq: OutSeq(reply.number()?),
-                    head: Seq(reply.number()?),
-                    pruned: reply.maybe(|text| text.parse().ok().map(Millis))?,
-                    recovered: reply.flag()?,
-                })),
+                "acquired" => AcquireAnswer::Acquired(Box::new(acquired(reply, by)?)),
                 _ => return Err(Damaged),
             }
         }
     })
+}
+
+fn acquired(reply: &mut Reply, by: Activation) -> Result<Acquired, Damaged> {
+    let lease = Lease { epoch: Epoch(reply.number()?), owner: by };
+    let life = Life(reply.number()?);
+    let snapshot = reply.maybe(text::parse_snapshot)?;
+    let (out_seq, head) = (OutSeq(reply.number()?), Seq(reply.number()?));
+    let pruned = reply.maybe(|text| text.parse().ok().map(Millis))?;
+    let (recovered, more) = (reply.flag()?, reply.flag()?);
+    let page = Page { entries: entries(reply)?, more, head };
+    Ok(Acquired { lease, life, snapshot, out_seq, head, pruned, recovered, page })
 }
 
 pub(super) fn owner(code: &str, reply: &mut Reply) -> Result<OwnerAnswer, Damaged> {
@@ -155,12 +158,17 @@ pub(super) fn page(code: &str, reply: &mut Reply) -> Result<Result<Page, Epoch>,
         _ => return Err(Damaged),
     }
     let (head, more) = (Seq(reply.number()?), reply.flag()?);
+    Ok(Ok(Page { entries: entries(reply)?, more, head }))
+}
+
+/// The rest of an answer, as `add_page` in `room.lua` gives it.
+fn entries(reply: &mut Reply) -> Result<Vec<Entry>, Damaged> {
     let mut entries = Vec::new();
     while !reply.is_empty() {
         let (id, header, batch) = (reply.text()?, reply.bytes()?, reply.bytes()?);
         entries.push(wire::entry(&id, header, batch).ok_or(Damaged)?);
     }
-    Ok(Ok(Page { entries, more, head }))
+    Ok(entries)
 }
 
 /// A view whose owner is still to be looked up.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use ractor_rooms::clock::Clock;
-use ractor_rooms::id::{Incarnation, RoomId};
+use ractor_rooms::id::{HostId, Incarnation, RoomId};
 use ractor_rooms::transport::TransportErr;
 
 use super::Inner;
@@ -19,7 +19,20 @@ pub(super) struct Known {
     clock: Clock,
     age: Duration,
     sessions: Mutex<HashMap<String, (Duration, Option<u64>)>>,
+    /// Sessions that were opened or renewed here.
+    own: Mutex<HashMap<HostId, Own>>,
     pointers: Mutex<HashMap<RoomId, String>>,
+}
+
+/// A session that the store said was open.
+#[derive(Debug)]
+struct Own {
+    number: u64,
+    /// Until then it has at least half of its time left: the store counts from when it was told, which is
+    /// after the telling began.
+    until: Duration,
+    /// Of the servers that said so.
+    generation: u64,
 }
 
 /// More than this is forgotten and asked for again.
@@ -27,7 +40,44 @@ const REMEMBERED: usize = 65_536;
 
 impl Known {
     pub(super) fn new(age: Duration) -> Self {
-        Self { clock: Clock::system(), age, sessions: Mutex::default(), pointers: Mutex::default() }
+        Self {
+            clock: Clock::system(),
+            age,
+            sessions: Mutex::default(),
+            own: Mutex::default(),
+            pointers: Mutex::default(),
+        }
+    }
+
+    pub(super) fn mark(&self) -> Duration {
+        self.clock.mark()
+    }
+
+    /// A session that was told at `at` to last so long; or one that is over.
+    pub(super) fn note_own(
+        &self,
+        by: &Incarnation,
+        open: Option<(Duration, Duration)>,
+        generation: u64,
+    ) {
+        let mut own = self.own.lock().unwrap_or_else(PoisonError::into_inner);
+        match open {
+            Some((at, lasts)) if !self.age.is_zero() => {
+                let until = at.saturating_add(lasts / 2);
+                own.insert(by.host.clone(), Own { number: by.number, until, generation });
+            }
+            Some(_) | None => {
+                own.remove(&by.host);
+            }
+        }
+    }
+
+    /// Whether a session is known to be open without asking.
+    fn is_own(&self, by: &Incarnation, generation: u64) -> bool {
+        let own = self.own.lock().unwrap_or_else(PoisonError::into_inner);
+        own.get(&by.host).is_some_and(|own| {
+            own.number == by.number && own.generation == generation && self.clock.mark() < own.until
+        })
     }
 
     /// The text of the room's snapshot pointer, when it was last seen.
@@ -119,6 +169,14 @@ impl Inner {
 
     pub(super) async fn is_alive(&self, by: &Incarnation) -> Result<bool, TransportErr> {
         Ok(self.session_number(&text::host(&by.host)).await? == Some(by.number))
+    }
+
+    /// The same of a host of this transport's, whose session it has just opened or renewed as a rule.
+    pub(super) async fn is_alive_here(&self, by: &Incarnation) -> Result<bool, TransportErr> {
+        if self.known.is_own(by, *self.generation.borrow()) {
+            return Ok(true);
+        }
+        self.is_alive(by).await
     }
 
     pub(super) async fn about_alive(&self, by: &Incarnation) -> Result<bool, TransportErr> {

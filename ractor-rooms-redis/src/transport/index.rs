@@ -6,7 +6,6 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-use bytes::Bytes;
 use futures::stream::{self, StreamExt, TryStreamExt};
 use ractor_rooms::id::{Incarnation, RoomId};
 use ractor_rooms::protocol::record::{Phase, RecordView};
@@ -14,13 +13,19 @@ use ractor_rooms::protocol::store::{Owned, Unrest};
 use ractor_rooms::transport::TransportErr;
 
 use super::Inner;
-use crate::reply::{self, Damaged};
+use crate::reply::{self, Damaged, Reply};
 use crate::text;
 
 /// Questions that are asked at once.
 pub(super) const AT_ONCE: usize = 64;
 /// Members of an index that are read in one answer.
 const PAGE: usize = 512;
+
+/// Shards whose indexes are read at once where one server has them all: it serves nobody else meanwhile.
+const TOGETHER: usize = 128;
+
+/// Incarnations without a session, each with the shard whose index names it.
+type DeadOwners = Result<Vec<(u16, String)>, TransportErr>;
 
 /// Members of one index, and whether it has more.
 struct Found {
@@ -31,9 +36,8 @@ struct Found {
 impl Inner {
     pub(super) async fn owned(&self, by: &Incarnation) -> Result<Vec<Owned>, TransportErr> {
         let name = text::incarnation(by);
-        let shards = stream::iter(0..self.layout.shards());
-        let found: Vec<Vec<RoomId>> = shards
-            .map(|shard| self.owned_in(shard, &name))
+        let found: Vec<Vec<RoomId>> = stream::iter(self.together())
+            .map(|shards| self.owned_in(shards, &name))
             .buffer_unordered(AT_ONCE)
             .try_collect()
             .await?;
@@ -49,16 +53,28 @@ impl Inner {
         Ok(readable(owned)?.into_iter().flatten().collect())
     }
 
-    async fn owned_in(&self, shard: u16, by: &str) -> Result<Vec<RoomId>, TransportErr> {
-        let mut all: Vec<RoomId> = Vec::new();
-        loop {
-            let found = self.owned_page(shard, by, all.last(), PAGE).await?;
-            let last = !found.more || found.rooms.is_empty();
-            all.extend(found.rooms);
-            if last {
-                return Ok(all);
+    /// Shards that one question can be about: in a cluster each is asked by itself.
+    fn together(&self) -> Vec<Vec<u16>> {
+        let shards: Vec<u16> = (0..self.layout.shards()).collect();
+        let most = if self.link.is_cluster() { 1 } else { TOGETHER };
+        shards.chunks(most).map(<[u16]>::to_vec).collect()
+    }
+
+    /// What the indexes of some shards say that an incarnation owns.
+    async fn owned_in(&self, shards: Vec<u16>, by: &str) -> Result<Vec<RoomId>, TransportErr> {
+        let mut all = Vec::new();
+        let pages = self.owned_pages(&shards, by, None, PAGE).await?;
+        for (shard, mut found) in shards.into_iter().zip(pages) {
+            while found.more
+                && let Some(last) = found.rooms.last().cloned()
+            {
+                all.append(&mut found.rooms);
+                let next = self.owned_pages(&[shard], by, Some(&last), PAGE).await?;
+                found = next.into_iter().next().ok_or_else(|| Damaged.unanswered("index"))?;
             }
+            all.append(&mut found.rooms);
         }
+        Ok(all)
     }
 
     async fn owned_room(
@@ -79,54 +95,81 @@ impl Inner {
         Ok(owned)
     }
 
-    /// A page of what the index of a shard says that an incarnation owns.
-    async fn owned_page(
+    /// A page of what the index of each shard says that an incarnation owns.
+    async fn owned_pages(
         &self,
-        shard: u16,
+        shards: &[u16],
         by: &str,
         after: Option<&RoomId>,
         limit: usize,
-    ) -> Result<Found, TransportErr> {
+    ) -> Result<Vec<Found>, TransportErr> {
         let mut prefix = by.as_bytes().to_vec();
         prefix.push(0);
         let mut end = by.as_bytes().to_vec();
         end.push(1);
-        let key = self.layout.of_shard(shard, "owned");
-        self.members(&key, &prefix, after, Some(&end), limit).await
+        self.members(shards, "owned", &prefix, after, Some(&end), limit).await
     }
 
-    /// Members that begin with `prefix`, above a room.
+    /// Members of the same index of each shard that begin with `prefix`, above a room.
     async fn members(
         &self,
-        key: &Bytes,
+        shards: &[u16],
+        index: &str,
         prefix: &[u8],
         after: Option<&RoomId>,
         end: Option<&[u8]>,
         limit: usize,
-    ) -> Result<Found, TransportErr> {
+    ) -> Result<Vec<Found>, TransportErr> {
         let mut from = vec![if after.is_some() { b'(' } else { b'[' }];
         from.extend_from_slice(prefix);
         from.extend(after.map(text::member).unwrap_or_default());
         let to = end.map_or_else(|| b"+".to_vec(), |end| [b"(", end].concat());
         let mut pipeline = redis::pipe();
-        let command = pipeline.cmd("ZRANGEBYLEX").arg(&key[..]).arg(&from).arg(&to);
-        command.arg("LIMIT").arg(0).arg(limit);
+        for shard in shards {
+            let key = self.layout.of_shard(*shard, index);
+            let command = pipeline.cmd("ZRANGEBYLEX").arg(&key[..]).arg(&from).arg(&to);
+            command.arg("LIMIT").arg(0).arg(limit);
+        }
         let values = self.link.read(pipeline).await?;
-        let members = values.into_iter().next().and_then(reply::list);
-        let members = members.ok_or_else(|| Damaged.unanswered("index"))?;
-        let more = members.len() >= limit;
-        // What is no room was put there by hand.
-        let rooms = members
-            .iter()
-            .filter_map(|member| text::parse_member(member.get(prefix.len()..)?))
-            .collect();
-        Ok(Found { rooms, more })
+        if values.len() != shards.len() {
+            return Err(Damaged.unanswered("index"));
+        }
+        let found = |value| {
+            let members = reply::list(value).ok_or_else(|| Damaged.unanswered("index"))?;
+            let more = members.len() >= limit;
+            // What is no room was put there by hand.
+            let rooms = members
+                .iter()
+                .filter_map(|member| text::parse_member(member.get(prefix.len()..)?))
+                .collect();
+            Ok(Found { rooms, more })
+        };
+        values.into_iter().map(found).collect()
     }
 
-    /// The incarnations that an index names and that have no session.
-    async fn dead_owners(&self, shard: u16) -> Result<Vec<String>, TransportErr> {
-        let keys = vec![self.layout.of_shard(shard, "owned")];
-        let (_, mut reply) = self.run(&self.scripts.owners, keys, Vec::new()).await?;
+    /// The incarnations that the indexes of some shards name and that have no session, each with its shard;
+    /// or why that of a shard could not be read.
+    async fn dead_owners(&self, shards: Vec<u16>) -> Vec<(String, DeadOwners)> {
+        let keys = shards.iter().map(|shard| self.layout.of_shard(*shard, "owned")).collect();
+        let named = |shard: u16| format!("shard {shard}");
+        let replies = match self.run_many(&self.scripts.owners, shards.len(), keys).await {
+            Ok(replies) => replies,
+            Err(error) => {
+                return shards.into_iter().map(|s| (named(s), Err(error.clone()))).collect();
+            }
+        };
+        let mut all = Vec::with_capacity(shards.len());
+        for (shard, reply) in shards.into_iter().zip(replies) {
+            let dead = match reply {
+                Ok((_, reply)) => self.dead_among(shard, reply).await,
+                Err(error) => Err(error),
+            };
+            all.push((named(shard), dead));
+        }
+        all
+    }
+
+    async fn dead_among(&self, shard: u16, mut reply: Reply) -> DeadOwners {
         let mut dead = Vec::new();
         while !reply.is_empty() {
             let name = reply.text().map_err(|error| error.unanswered("owners"))?;
@@ -134,7 +177,7 @@ impl Inner {
                 continue; // put there by hand
             };
             if !self.about_alive(&by).await? {
-                dead.push(name);
+                dead.push((shard, name));
             }
         }
         Ok(dead)
@@ -149,15 +192,12 @@ impl Inner {
         if limit == 0 {
             return Ok(Vec::new());
         }
-        let dead = stream::iter(0..self.layout.shards())
-            .map(|shard| async move {
-                let dead = self.dead_owners(shard).await;
-                let named = move |by| (shard, by);
-                (format!("shard {shard}"), dead.map(|dead| dead.into_iter().map(named)))
-            })
+        let dead: Vec<Vec<_>> = stream::iter(self.together())
+            .map(|shards| self.dead_owners(shards))
             .buffer_unordered(AT_ONCE)
             .collect()
             .await;
+        let dead = dead.into_iter().flatten().collect();
         let dead: Vec<(u16, String)> = readable(dead)?.into_iter().flatten().collect();
         let mut unrest = Vec::new();
         let mut after = after;
@@ -189,19 +229,27 @@ impl Inner {
         limit: usize,
     ) -> Result<(BTreeMap<RoomId, String>, Option<RoomId>), TransportErr> {
         let page = limit.min(PAGE);
-        let restless = stream::iter(0..self.layout.shards()).map(|shard| async move {
-            let key = self.layout.of_shard(shard, "unrest");
-            Ok((self.members(&key, b"", after, None, page).await?, String::new()))
-        });
-        let restless: Vec<(Found, String)> =
-            restless.buffer_unordered(AT_ONCE).try_collect().await?;
-        let orphans = stream::iter(dead.iter().cloned()).map(|(shard, by)| async move {
-            Ok((self.owned_page(shard, &by, after, page).await?, by))
-        });
-        let orphans: Vec<(Found, String)> = orphans.buffer_unordered(AT_ONCE).try_collect().await?;
+        let restless: Vec<Vec<Found>> =
+            stream::iter(self.together())
+                .map(|shards| async move {
+                    self.members(&shards, "unrest", b"", after, None, page).await
+                })
+                .buffer_unordered(AT_ONCE)
+                .try_collect()
+                .await?;
+        let restless = restless.into_iter().flatten().map(|found| (found, String::new()));
+        let orphans: Vec<Vec<(Found, String)>> = stream::iter(dead.iter().cloned())
+            .map(|(shard, by)| async move {
+                let found = self.owned_pages(&[shard], &by, after, page).await?;
+                Ok::<_, TransportErr>(found.into_iter().map(|f| (f, by.clone())).collect())
+            })
+            .buffer_unordered(AT_ONCE)
+            .try_collect()
+            .await?;
+        let orphans = orphans.into_iter().flatten();
         let mut all = BTreeMap::new();
         let mut horizon: Option<RoomId> = None;
-        for (found, by) in restless.into_iter().chain(orphans) {
+        for (found, by) in restless.chain(orphans) {
             if found.more
                 && let Some(last) = found.rooms.last()
                 && horizon.as_ref().is_none_or(|horizon| last < horizon)

@@ -33,10 +33,18 @@ impl Inner {
             };
             std::future::ready(!over)
         });
-        let pushes = live.flat_map(|heard| {
+        let known = self.known.clone();
+        let pushes = live.flat_map(move |heard| {
             let pushes = match heard {
                 Some(Heard::Entries(entries)) => entries,
-                Some(Heard::Push(push)) => vec![Some(push)],
+                Some(Heard::Push(push)) => {
+                    // Who acquires the room is asked where its snapshot was.
+                    if let Push::Offered { room, notice } = &push {
+                        let pointer = notice.snapshot.as_ref().map(|s| text::pointer(&s.key));
+                        known.point(room, pointer.unwrap_or_default());
+                    }
+                    vec![Some(push)]
+                }
                 Some(Heard::Ended | Heard::Stream(_)) => Vec::new(),
                 None => vec![None],
             };

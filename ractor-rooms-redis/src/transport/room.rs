@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use ractor_rooms::id::{Epoch, Life, OutSeq, Position, RoomId};
 use ractor_rooms::protocol::record::{
-    Answer, DeclineReason, Lease, Request, SnapshotKey, SnapshotRef,
+    Answer, DeclineReason, FIRST_PAGE_BYTES, Lease, Request, SnapshotKey, SnapshotRef,
 };
 use ractor_rooms::transport::TransportErr;
 
@@ -64,11 +64,13 @@ impl<'a> Ask<'a> {
 }
 
 impl Inner {
+    /// `carried` are the bytes of the snapshot that a park points to.
     pub(super) async fn execute(
         &self,
         room: &RoomId,
         request: Request,
         floor: Epoch,
+        carried: Option<Bytes>,
     ) -> Result<Answer, TransportErr> {
         use Request as R;
         let s = &self.scripts;
@@ -82,7 +84,7 @@ impl Inner {
                 let owner = seen.owner.as_ref().map(text::activation).unwrap_or_default();
                 let pointer = self.known.pointer(room).unwrap_or_default();
                 let (lives, facts) = futures::try_join!(
-                    self.is_alive(&activation.by),
+                    self.is_alive_here(&activation.by),
                     self.facts(owner.clone(), String::new(), pointer)
                 )?;
                 let args = [
@@ -92,6 +94,7 @@ impl Inner {
                     arg(seen.epoch),
                     owner.into(),
                     arg(exact("floor", floor.0)?),
+                    arg(FIRST_PAGE_BYTES),
                 ];
                 let ask = Ask { facts, ..Ask::new(&s.acquire, args) };
                 let read = |code: &str, reply: &mut Reply| answer::acquire(code, reply, activation);
@@ -123,6 +126,7 @@ impl Inner {
                 args.push(failed_why.into());
                 args.extend(self.decline_args(failed.as_ref()));
                 args.push(text::host(&of.owner.by.host).into());
+                args.extend([flag(carried.is_some()), carried.unwrap_or_default()]);
                 let ask = Ask { new: new.map(|new| new.key), ..Ask::new(&s.park, args) };
                 self.owner(room, ask).await
             }
@@ -204,7 +208,11 @@ impl Inner {
         &self,
         room: &RoomId,
     ) -> Result<Option<ractor_rooms::protocol::record::RecordView>, TransportErr> {
-        self.ask(room, Ask::new(&self.scripts.read, []), answer::view).await
+        let view = self.ask(room, Ask::new(&self.scripts.read, []), answer::view).await?;
+        if let Some(snapshot) = view.as_ref().and_then(|view| view.snapshot.as_ref()) {
+            self.known.point(room, text::pointer(&snapshot.key));
+        }
+        Ok(view)
     }
 
     /// Takes a room out of an index that should not name it: `unrest`, or the one of an incarnation.

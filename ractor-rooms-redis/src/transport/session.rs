@@ -50,10 +50,13 @@ impl Inner {
         self.enlist(host, true).await?;
         let mut args = vec![ttl(lasts), wire::spec(spec)];
         args.extend(self.publishing(host));
+        let (at, generation) = (self.known.mark(), *self.generation.borrow());
         let (code, mut reply) = self.at_host(&self.scripts.open, host, args).await?;
         let number = reply.number().map_err(|error| error.unanswered("open"))?;
         Ok(if code == "opened" {
-            OpenAnswer::Opened(Incarnation { host: host.clone(), number })
+            let by = Incarnation { host: host.clone(), number };
+            self.known.note_own(&by, Some((at, lasts)), generation);
+            OpenAnswer::Opened(by)
         } else {
             OpenAnswer::Taken { until: Millis(number) }
         })
@@ -66,7 +69,9 @@ impl Inner {
         spec: &SessionSpec,
     ) -> Result<bool, TransportErr> {
         let args = vec![by.number.to_string().into(), ttl(lasts), wire::spec(spec)];
+        let (at, generation) = (self.known.mark(), *self.generation.borrow());
         let (code, _) = self.at_host(&self.scripts.renew, &by.host, args).await?;
+        self.known.note_own(by, (code == "done").then_some((at, lasts)), generation);
         if code == "done" {
             self.enlist(&by.host, true).await?;
         }
@@ -76,7 +81,9 @@ impl Inner {
     pub(super) async fn close_session(&self, by: &Incarnation) -> Result<(), TransportErr> {
         let mut args = vec![by.number.to_string().into()];
         args.extend(self.publishing(&by.host));
-        let (code, _) = self.at_host(&self.scripts.end, &by.host, args).await?;
+        let ended = self.at_host(&self.scripts.end, &by.host, args).await;
+        self.known.note_own(by, None, 0); // also after a renewal that was answered meanwhile
+        let (code, _) = ended?;
         if code == "done" {
             self.enlist(&by.host, false).await?;
         }

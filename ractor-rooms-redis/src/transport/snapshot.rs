@@ -11,8 +11,13 @@ use redis::Value;
 use super::Inner;
 use crate::reply::{self, Damaged};
 
-/// From here on a snapshot is a list of pieces.
+/// Beyond this a snapshot is a list of pieces: what the server takes in at once, it serves nobody else
+/// meanwhile.
+pub(super) const WHOLE: usize = 2 << 20;
+/// The size of a piece.
 const PIECE: usize = 512 << 10;
+/// Up to here it goes along with the park that points to it, through Lua.
+pub(super) const CARRIED: usize = 32 << 10;
 /// How long bytes stay that no pointer names.
 const ORPHAN_MS: u64 = 3_600_000;
 /// How long a half of an upload stays.
@@ -26,7 +31,7 @@ impl Inner {
         bytes: Bytes,
     ) -> Result<(), TransportErr> {
         let name = self.layout.snapshot(room, key);
-        if bytes.len() <= PIECE {
+        if bytes.len() <= WHOLE {
             let mut pipeline = redis::pipe();
             let set = pipeline.cmd("SET").arg(&name[..]).arg(&bytes[..]);
             set.arg("PX").arg(ORPHAN_MS).arg("NX");
@@ -76,18 +81,22 @@ impl Inner {
         key: &SnapshotKey,
     ) -> Result<Option<Bytes>, TransportErr> {
         let name = self.layout.snapshot(room, key);
-        let mut ask = redis::pipe();
-        ask.cmd("TYPE").arg(&name[..]);
-        let kind = self.link.bulk(ask).await?.into_iter().next().and_then(reply::bytes);
+        // Of what is no string, MGET says that it is not there, where GET would fail.
+        let mut whole = redis::pipe();
+        whole.cmd("MGET").arg(&name[..]).cmd("TYPE").arg(&name[..]);
+        let mut values = self.link.bulk(whole).await?.into_iter();
+        if let Some(Value::Array(found)) = values.next()
+            && let Some(Value::BulkString(bytes)) = found.into_iter().next()
+        {
+            return Ok(Some(bytes.into()));
+        }
+        // Nothing, or what is no snapshot.
+        if values.next().and_then(reply::bytes).as_deref() != Some(b"list") {
+            return Ok(None);
+        }
         let mut pipeline = redis::pipe();
-        match kind.as_deref() {
-            Some(b"string") => pipeline.cmd("GET").arg(&name[..]),
-            Some(b"list") => pipeline.cmd("LRANGE").arg(&name[..]).arg(0).arg(-1),
-            // Nothing, or what is no snapshot.
-            _ => return Ok(None),
-        };
+        pipeline.cmd("LRANGE").arg(&name[..]).arg(0).arg(-1);
         Ok(match self.link.bulk(pipeline).await?.into_iter().next() {
-            Some(Value::BulkString(bytes)) => Some(bytes.into()),
             Some(list @ Value::Array(_)) => {
                 let pieces = reply::list(list).ok_or_else(|| Damaged.unanswered("snapshot"))?;
                 if pieces.is_empty() {

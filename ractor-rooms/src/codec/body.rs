@@ -57,10 +57,25 @@ pub fn encode<T>(value: &T, limit: usize) -> Result<Bytes, CodecErr>
 where
     T: Serialize + ?Sized,
 {
+    encode_about(value, 0, limit)
+}
+
+/// The same for a value that has about so many bytes, for which there is space from the start.
+///
+/// # Errors
+/// As [`encode`].
+pub(crate) fn encode_about<T>(value: &T, size: usize, limit: usize) -> Result<Bytes, CodecErr>
+where
+    T: Serialize + ?Sized,
+{
     let limit = limit.min(MAX_BODY);
     let shared = Shared::new(usize::MAX, 0);
     let guarded = Guard::new(value, Bounds::new(&shared));
-    let mut out = Bounded { bytes: Vec::new(), over: 0, limit };
+    let mut bytes = Vec::new();
+    bytes
+        .try_reserve_exact(size.min(limit))
+        .map_err(|_| CodecErr::Encode { why: "out of memory".into() })?;
+    let mut out = Bounded { bytes, over: 0, limit };
     bincode::serde::encode_into_writer(guarded, &mut out, CONFIG)
         .map_err(|e| CodecErr::Encode { why: encode_text(e) })?;
     if out.over > 0 {
@@ -71,6 +86,23 @@ where
         return Err(CodecErr::Encode { why: bounds::too_many(shared.elements(), limit) });
     }
     Ok(Bytes::from(out.bytes))
+}
+
+/// Splits bytes off that were encoded in front of something else, sharing the memory.
+///
+/// # Errors
+/// [`CodecErr::Decode`] when there are fewer than their length says.
+pub(crate) fn split_bytes(bytes: &Bytes) -> Result<(Bytes, Bytes), CodecErr> {
+    let (length, at): (u64, usize) = bincode::serde::decode_from_slice(bytes, CONFIG)
+        .map_err(|e| CodecErr::Decode { why: decode_text(e) })?;
+    let rest = bytes.slice(at..);
+    match usize::try_from(length) {
+        Ok(length) if length <= rest.len() => Ok((rest.slice(..length), rest.slice(length..))),
+        Ok(_) | Err(_) => {
+            let why = format!("expected {length} bytes, found {}", rest.len());
+            Err(CodecErr::Decode { why })
+        }
+    }
 }
 
 /// Decodes a value from exactly these bytes.

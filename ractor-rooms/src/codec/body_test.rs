@@ -4,7 +4,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use super::CodecErr;
-use super::body::{MAX_DEPTH, decode, encode};
+use super::body::{MAX_DEPTH, decode, encode, encode_about, split_bytes};
 
 const MIB: usize = 1 << 20;
 
@@ -209,4 +209,38 @@ fn an_error_does_not_carry_what_it_quotes_whole() {
     let bytes = encode(&"ß".repeat(10_000), MIB).unwrap();
     let error = decode::<Picky>(&bytes, MIB).unwrap_err();
     assert_eq!(why(&error).chars().count(), 241);
+}
+
+/// Bytes in front of something else are laid out as the two together, and split off again.
+#[test]
+fn bytes_are_split_off_what_follows() {
+    for size in [0, 1, 250, 251, 70_000] {
+        let front = Bytes::from(vec![7; size]);
+        let both = encode(&(&front, 300_u64), usize::MAX).unwrap();
+        let mut parts = encode(&(size as u64), usize::MAX).unwrap().to_vec();
+        parts.extend_from_slice(&front);
+        parts.extend_from_slice(&encode(&300_u64, usize::MAX).unwrap());
+        assert_eq!(both, parts);
+        let (found, rest) = split_bytes(&both).unwrap();
+        assert_eq!((found, decode(&rest, usize::MAX)), (front, Ok(300_u64)));
+        for cut in [0, 1, size] {
+            let damaged = split_bytes(&both.slice(..cut));
+            let whole = cut > size; // only what follows is missing
+            assert_eq!(damaged.is_ok(), whole, "{damaged:?} of {cut} bytes");
+        }
+    }
+    let endless = encode(&u64::MAX, usize::MAX).unwrap();
+    assert!(matches!(split_bytes(&endless), Err(CodecErr::Decode { .. })));
+}
+
+/// Space that is asked for at the start changes nothing but the space.
+#[test]
+fn expected_size_is_a_hint() {
+    let value = vec!["line".to_owned(); 100];
+    let plain = encode(&value, 10_000).unwrap();
+    for expected in [0, 1, 500, usize::MAX] {
+        assert_eq!(encode_about(&value, expected, 10_000).as_ref(), Ok(&plain));
+    }
+    let refused = encode_about(&value, usize::MAX, 100);
+    assert_eq!(refused, Err(CodecErr::TooLarge { size: plain.len(), limit: 100 }));
 }

@@ -61,14 +61,7 @@ impl Snapshot {
     /// [`CodecErr::TooLarge`] when the state is over the limit, or over what a frame can hold (4 GiB less
     /// some bytes for the header).
     pub fn encode(&self, limit: usize) -> Result<Bytes, CodecErr> {
-        let header = self.header.encode();
-        let limit = limit.min(body::MAX_BODY.saturating_sub(header.len()));
-        let size = self.body.len();
-        if size > limit {
-            return Err(CodecErr::TooLarge { size, limit });
-        }
-        let length = frame::length(header.len().saturating_add(size))?;
-        Ok(frame::seal(FrameKind::Snapshot, self.header.schema, length, &[&header, &self.body]))
+        self.header.seal(&[&self.body], limit)
     }
 
     /// Reads the snapshot of a room of the expected kind. Its state shares the memory of `bytes`.
@@ -102,6 +95,22 @@ impl Snapshot {
 }
 
 impl SnapshotHeader {
+    /// The snapshot of a state whose bytes lie in parts, so that a large one is copied only once.
+    ///
+    /// # Errors
+    /// As [`Snapshot::encode`].
+    pub fn seal(&self, state: &[&[u8]], limit: usize) -> Result<Bytes, CodecErr> {
+        let header = self.encode();
+        let limit = limit.min(body::MAX_BODY.saturating_sub(header.len()));
+        let size = state.iter().fold(0, |size: usize, part| size.saturating_add(part.len()));
+        if size > limit {
+            return Err(CodecErr::TooLarge { size, limit });
+        }
+        let length = frame::length(header.len().saturating_add(size))?;
+        let parts: Vec<&[u8]> = std::iter::once(&header[..]).chain(state.iter().copied()).collect();
+        Ok(frame::seal(FrameKind::Snapshot, self.schema, length, &parts))
+    }
+
     fn encode(&self) -> Vec<u8> {
         let kind = self.room_kind.as_str().as_bytes();
         // At most `LONGEST`: a kind has no more than 128 bytes.

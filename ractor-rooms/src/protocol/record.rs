@@ -27,8 +27,8 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 pub use answer::{
-    AcquireAnswer, Acquired, Answer, AppendAnswer, CloseAnswer, Effect, OfferAnswer, OwnerAnswer,
-    Page, RecordView, Standing,
+    AcquireAnswer, Acquired, Answer, AppendAnswer, CloseAnswer, Effect, FIRST_PAGE_BYTES,
+    OfferAnswer, OfferNotice, OwnerAnswer, Page, RecordView, Standing,
 };
 pub use limits::RecordLimits;
 pub use request::{Env, Lease, Request, Seen};

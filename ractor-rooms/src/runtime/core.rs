@@ -249,6 +249,16 @@ impl HostCore {
         self.deadline(self.transport.execute(room, request, Epoch(0))).await
     }
 
+    /// Carries a request out that points to a snapshot which comes along, with a deadline.
+    pub(crate) async fn execute_with(
+        &self,
+        room: &RoomId,
+        request: Request,
+        snapshot: (SnapshotKey, Bytes),
+    ) -> Result<Answer, TransportErr> {
+        self.deadline(self.transport.execute_with(room, request, Epoch(0), snapshot)).await
+    }
+
     /// Waits for the store no longer than it may take.
     pub(crate) async fn deadline<T>(
         &self,

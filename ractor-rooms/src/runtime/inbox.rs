@@ -53,8 +53,12 @@ impl HostCore {
                     runner.push(epoch, entry);
                 }
             }
-            Push::Offered { room } => self.tell(RoomSupervisorMessage::offered(room)),
-            Push::Moved { room, .. } => self.tell(RoomSupervisorMessage::moved(room)),
+            Push::Offered { room, notice } => {
+                self.tell(RoomSupervisorMessage::offered(room, notice));
+            }
+            Push::Moved { room, settled } => {
+                self.tell(RoomSupervisorMessage::moved(room, settled));
+            }
             Push::Events { room, life, first, events } => {
                 self.events(&room, life, first, &events);
             }

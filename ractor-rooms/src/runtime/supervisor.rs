@@ -144,9 +144,9 @@ impl Supervisor {
             Inner::MoveChecked { room, to, checked, responder } => {
                 self.move_checked(&room, to, checked, responder);
             }
-            Inner::Offered { room } => self.look_at(room),
+            Inner::Offered { room, notice } => self.offered(room, notice.map(|n| *n)),
             Inner::OfferSeen { room, view } => self.offer_seen(room, *view),
-            Inner::Moved { room } => self.look_at_moved(room),
+            Inner::Moved { room, settled } => self.look_at_moved(room, settled),
             Inner::Adopter { room, token, event } => self.adopter_event(&room, token, *event),
             Inner::Spawned { room, token, runner } => self.spawned(&room, token, runner),
             Inner::ReacquireFrom { room, token, view } => {

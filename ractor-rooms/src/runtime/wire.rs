@@ -10,7 +10,7 @@ use super::error::MigrationErr;
 use super::reply::{Outcome, ReplyAddr};
 use super::report::MigrationReport;
 use super::timers::TimerTable;
-use crate::codec::{CodecErr, Frame, FrameKind, body};
+use crate::codec::{CodecErr, Frame, FrameKind, SnapshotHeader, body};
 use crate::id::{Activation, HostId, Life, Millis, Number, OutSeq, Producer, RoomId};
 use crate::protocol::Consumer;
 
@@ -110,7 +110,6 @@ pub(crate) fn decode_letter(frame: Bytes) -> Result<LetterBody, CodecErr> {
 /// The body of a snapshot: the app's state and everything else that travels.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct SnapshotBody {
-    pub(crate) state: Bytes,
     pub(crate) consumer: Consumer,
     pub(crate) timers: TimerTable,
     pub(crate) out_seq: OutSeq,
@@ -124,6 +123,26 @@ pub(crate) struct SnapshotBody {
     pub(crate) rng_count: u64,
     /// When it was made, by the store's clock: what a roll-back goes back to.
     pub(crate) at: Millis,
+}
+
+impl SnapshotBody {
+    /// The snapshot of a state, whose bytes come first, as bytes are encoded, and then all of this.
+    pub(crate) fn seal(
+        &self,
+        header: &SnapshotHeader,
+        state: &Bytes,
+        limit: usize,
+    ) -> Result<Bytes, CodecErr> {
+        let length = body::encode(&(state.len() as u64), limit)?;
+        let rest = body::encode(self, limit)?;
+        header.seal(&[&length, state, &rest], limit)
+    }
+
+    /// The state's bytes, in the same memory, and what came with them.
+    pub(crate) fn open(bytes: &Bytes, limit: usize) -> Result<(Bytes, Self), CodecErr> {
+        let (state, rest) = body::split_bytes(bytes)?;
+        Ok((state, body::decode(&rest, limit)?))
+    }
 }
 
 /// What one producer of a room still has to deliver to a target.

@@ -119,9 +119,9 @@ impl State {
                 Effect::Push { to, epoch, entry } => {
                     self.push(&to, Push::Entry { room: room.clone(), epoch, entry });
                 }
-                Effect::Offered { to } => {
+                Effect::Offered { to, notice } => {
                     if let Some(to) = self.subscribers.keys().rfind(|i| i.host == to).cloned() {
-                        self.push(&to, Push::Offered { room: room.clone() });
+                        self.push(&to, Push::Offered { room: room.clone(), notice });
                     }
                 }
                 Effect::Moved { to, settled } => {

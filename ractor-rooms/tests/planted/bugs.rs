@@ -29,6 +29,9 @@ pub(super) enum Bug {
     LateCheckpointTurnsBack,
     ReusesEpochs,
     AcquireForgetsToCompare,
+    AcquireBringsNoPage,
+    CarriesNothing,
+    NoticesAreOld,
     RepeatedAcquireIsRefused,
     RepeatedParkIsDone,
     OverwritesOffers,
@@ -179,6 +182,14 @@ impl Planted {
                     other => other,
                 })
             }
+            (
+                Bug::AcquireBringsNoPage,
+                Request::Acquire { .. },
+                Answer::Acquire(AcquireAnswer::Acquired(mut acquired)),
+            ) => {
+                acquired.page.entries.clear();
+                Answer::Acquire(AcquireAnswer::Acquired(acquired))
+            }
             (Bug::RepeatedParkIsDone, Request::Park { .. }, Answer::Owner(_)) => {
                 Answer::Owner(OwnerAnswer::Done)
             }
@@ -281,6 +292,19 @@ impl Transport for Planted {
         self.inner.put_snapshot(&self.room(room), key, bytes)
     }
 
+    fn execute_with(
+        &self,
+        room: &RoomId,
+        request: Request,
+        floor: Epoch,
+        (key, bytes): (SnapshotKey, Bytes),
+    ) -> TransportFuture<'_, Answer> {
+        if self.bug != Bug::CarriesNothing {
+            self.put_snapshot(room, key, bytes).now_or_never().unwrap().unwrap();
+        }
+        self.execute(room, request, floor)
+    }
+
     fn get_snapshot(&self, room: &RoomId, key: &SnapshotKey) -> TransportFuture<'_, Option<Bytes>> {
         if matches!(self.bug, Bug::SnapshotsAreOverwritten | Bug::SnapshotsStay) {
             let kept = self.kept.lock().unwrap();
@@ -363,6 +387,15 @@ impl Transport for Planted {
                 .map(|push| match push {
                     Push::Entry { room, epoch, entry } => {
                         Push::Entry { room, epoch: Epoch(epoch.0 - 1), entry }
+                    }
+                    other => other,
+                })
+                .boxed(),
+            Bug::NoticesAreOld => pushes
+                .map(|push| match push {
+                    Push::Offered { room, mut notice } => {
+                        notice.epoch = Epoch(notice.epoch.0 - 1);
+                        Push::Offered { room, notice }
                     }
                     other => other,
                 })

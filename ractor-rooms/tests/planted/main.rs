@@ -87,6 +87,9 @@ caught_by_the_suite! {
     epochs: ReusesEpochs by epochs_grow_above_the_floor;
     compare: AcquireForgetsToCompare by acquire_compares_what_was_seen;
     repeated_acquire: RepeatedAcquireIsRefused by acquire_repeats_by_activation;
+    page: AcquireBringsNoPage by acquire_brings_a_page;
+    carried: CarriesNothing by snapshot_may_come_along;
+    notices: NoticesAreOld by offers_are_told;
     repeated_park: RepeatedParkIsDone by park_commits_once;
     offers: OverwritesOffers by offer_is_not_overwritten;
     declines: AnyoneDeclines by decline_parks_the_room;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use ractor_rooms::id::{Epoch, HostId};
+use ractor_rooms::protocol::record::OfferNotice;
 use ractor_rooms::transport::Push;
 use ractor_rooms::{MigrationErr, MissedPolicy, RoomEvent};
 use ractor_rooms_tests::cluster::{Cluster, ask, host_name, room_id, test_store};
@@ -156,7 +157,10 @@ async fn br_02_repeated_and_stale_notices_are_harmless<C: Class>() {
                 for settled in [None, Some(Epoch(1)), Some(Epoch(u64::MAX))] {
                     meddler.push(&host, Push::Moved { room: room.clone(), settled });
                 }
-                meddler.push(&host, Push::Offered { room: room.clone() });
+                for epoch in [Epoch(1), Epoch(u64::MAX)] {
+                    let notice = Box::new(OfferNotice { epoch, snapshot: None });
+                    meddler.push(&host, Push::Offered { room: room.clone(), notice });
+                }
             }
         };
         stale();

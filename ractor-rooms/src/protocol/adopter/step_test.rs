@@ -105,6 +105,7 @@ fn acquired() -> Acquired {
         head: Seq(0),
         pruned: None,
         recovered: false,
+        page: Default::default(),
     }
 }
 

@@ -35,7 +35,7 @@ impl World {
                     self.pushes.get_mut().push((Lease { epoch, owner }, entry));
                 }
             }
-            Effect::Offered { to } if config.notices => {
+            Effect::Offered { to, .. } if config.notices => {
                 if let Some(host) = self.hosts.iter().position(|h| h.id == to && h.up) {
                     self.host_mut(host).noticed = true;
                 }

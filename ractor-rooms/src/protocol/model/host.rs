@@ -45,7 +45,9 @@ impl World {
         let actions = step(adopter, event);
         for action in actions {
             match action {
-                AdopterAction::Restore(acquired) => {
+                AdopterAction::Restore(mut acquired) => {
+                    // A reading of the log as those that follow, which find the same entries.
+                    acquired.page.entries.clear();
                     self.host_mut(host).acquired = Some(*acquired);
                     if config.budget.fail_restore == 0 {
                         self.restore(config, host);

@@ -100,7 +100,13 @@ pub struct Acquired {
     pub pruned: Option<Millis>,
     /// Whether the owner before died instead of parking.
     pub recovered: bool,
+    /// What the log has above the snapshot's cursor, up to [`FIRST_PAGE_BYTES`].
+    pub page: Page,
 }
+
+/// Payload bytes of the page that an acquire brings along. What is beyond them is read by
+/// [`Request::ReadLog`](super::Request::ReadLog).
+pub const FIRST_PAGE_BYTES: usize = 32 << 10;
 
 /// The answer to an acquire.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -180,8 +186,18 @@ pub enum CloseAnswer {
     },
 }
 
-/// A page of the log.
+/// The record as it was when a room was reserved for a host: what the host needs to acquire it without
+/// another look. Nobody owns a room that is on offer.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct OfferNotice {
+    /// The epoch to acquire from.
+    pub epoch: Epoch,
+    /// The snapshot that the room starts from, if it has one.
+    pub snapshot: Option<SnapshotRef>,
+}
+
+/// A page of the log.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Page {
     /// Entries, by position.
     pub entries: Vec<Entry>,
@@ -268,6 +284,8 @@ pub enum Effect {
     Offered {
         /// The host.
         to: HostId,
+        /// What it needs to take the room.
+        notice: Box<OfferNotice>,
     },
     /// Tells the host that parked the room how it went on.
     Moved {

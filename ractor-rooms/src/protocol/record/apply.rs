@@ -3,8 +3,8 @@
 use super::append::Append;
 use super::{
     AcquireAnswer, Acquired, Answer, CloseAnswer, DeadLetter, DeclineReason, Effect, Entry, Env,
-    Failing, Lease, OfferAnswer, OwnerAnswer, Page, ParkReason, Phase, Record, RecordView, Request,
-    Seen, SnapshotRef,
+    FIRST_PAGE_BYTES, Failing, Lease, OfferAnswer, OfferNotice, OwnerAnswer, Page, ParkReason,
+    Phase, Record, RecordView, Request, Seen, SnapshotRef,
 };
 use crate::id::{
     Activation, Epoch, HostId, Incarnation, Millis, Number, OutSeq, Position, Producer, RoomId,
@@ -113,6 +113,7 @@ impl Record {
             head: self.head(),
             pruned: self.pruned,
             recovered: recovered || self.crashes > 0,
+            page: self.page_after(self.cursor(), FIRST_PAGE_BYTES),
         }))
     }
 
@@ -144,6 +145,11 @@ impl Record {
         self.declined.clear();
         self.failures = 0;
         (OwnerAnswer::Done, self.tell_parted(Some(self.epoch)))
+    }
+
+    fn tell_offered(&self, to: &HostId) -> Effect {
+        let notice = OfferNotice { epoch: self.epoch, snapshot: self.snapshot.clone() };
+        Effect::Offered { to: to.clone(), notice: Box::new(notice) }
     }
 
     fn tell_parted(&self, settled: Option<Epoch>) -> Vec<Effect> {
@@ -216,7 +222,7 @@ impl Record {
             }
         }
         if let Some((to, until)) = offer {
-            effects.push(Effect::Offered { to: to.clone() });
+            effects.push(self.tell_offered(&to));
             self.phase = Phase::Offered { to, until };
         }
         (OwnerAnswer::Done, effects)
@@ -258,9 +264,9 @@ impl Record {
             self.crashes = self.crashes.saturating_add(1);
             self.settled = false;
         }
-        let notice = vec![Effect::Offered { to: to.clone() }];
+        let notice = self.tell_offered(&to);
         self.phase = Phase::Offered { to, until };
-        (OfferAnswer::Done { life: self.life }, notice)
+        (OfferAnswer::Done { life: self.life }, vec![notice])
     }
 
     fn decline(&mut self, by: HostId, why: DeclineReason, env: &Env<'_>) -> Outcome<OfferAnswer> {
@@ -281,6 +287,10 @@ impl Record {
 
     fn page(&self, lease: &Lease, after: Position, max_bytes: usize) -> Result<Page, Epoch> {
         self.fence(lease).map_err(|_| self.epoch)?;
+        Ok(self.page_after(after, max_bytes))
+    }
+
+    fn page_after(&self, after: Position, max_bytes: usize) -> Page {
         let mut entries: Vec<Entry> = Vec::new();
         let mut bytes = 0usize;
         let mut more = false;
@@ -293,7 +303,7 @@ impl Record {
             bytes = bytes.saturating_add(entry.bytes());
             entries.push(entry.clone());
         }
-        Ok(Page { entries, more, head: self.head() })
+        Page { entries, more, head: self.head() }
     }
 
     fn emit(

@@ -160,7 +160,8 @@ fn a_park_is_the_commit_and_its_repeat_is_fenced() {
     };
     let (answer, effects) = bench.ask(request.clone());
     assert_eq!(answer, Answer::Owner(OwnerAnswer::Done));
-    assert_eq!(effects, [Effect::Offered { to: host("b") }]);
+    let notice = Box::new(OfferNotice { epoch: Epoch(2), snapshot: Some(snapshot.clone()) });
+    assert_eq!(effects, [Effect::Offered { to: host("b"), notice }]);
     let offered = Phase::Offered { to: host("b"), until: Millis(9) };
     assert_eq!((&bench.record.owner, &bench.record.phase), (&None, &offered));
     assert_eq!(bench.record.snapshot, Some(snapshot));

@@ -20,7 +20,7 @@ use super::{Closing, Control, HostMessage, Phase, RunnerState, Waiting};
 use crate::delivery::Delivery;
 use crate::id::{Millis, Number, Position};
 use crate::protocol::consumer::Intake;
-use crate::protocol::record::{Answer, CloseAnswer, Entry, Request};
+use crate::protocol::record::{Answer, CloseAnswer, Entry, Page, Request};
 
 /// Payload bytes of one page of the log.
 const PAGE_BYTES: usize = 1 << 20;
@@ -284,13 +284,22 @@ impl<R: RoomActor> RunnerState<R> {
 
     /// Reads the log until nothing is missing.
     pub(super) async fn catch_up(&mut self, actor: &R) {
+        self.catch_up_from(actor, None).await;
+    }
+
+    /// The same, with a first page that was read already, from where the room is.
+    async fn catch_up_from(&mut self, actor: &R, mut first: Option<Page>) {
         while self.meta.phase != Phase::Gone && !self.meta.freezing() {
             let request = Request::ReadLog {
                 lease: self.meta.shared.lease.clone(),
                 after: self.meta.consumer.position(),
                 max_bytes: PAGE_BYTES,
             };
-            let page = match self.meta.core.execute(&self.meta.shared.room, request).await {
+            let answer = match first.take() {
+                Some(page) => Ok(Answer::Page(Ok(page))),
+                None => self.meta.core.execute(&self.meta.shared.room, request).await,
+            };
+            let page = match answer {
                 Ok(Answer::Page(Ok(page))) => page,
                 Ok(_) => return self.lose(),
                 Err(error) => {
@@ -342,7 +351,8 @@ impl<R: RoomActor> RunnerState<R> {
             return;
         }
         self.handle_unread_replaying(actor).await;
-        self.catch_up(actor).await;
+        let first = std::mem::take(&mut self.meta.acquired.page);
+        self.catch_up_from(actor, Some(first)).await;
         if self.meta.phase == Phase::Replaying {
             self.meta.tell(RunnerEvent::CaughtUp);
         }

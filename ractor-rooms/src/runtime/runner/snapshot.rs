@@ -9,7 +9,7 @@ use super::super::room_actor::RoomActor;
 use super::super::runner_handle::{FrozenRoom, RunnerEvent};
 use super::super::wire::{SnapshotBody, Unread, encode_message, snapshot_limit};
 use super::{Control, Phase, RunnerState, Waiting};
-use crate::codec::{CodecErr, Compression, Snapshot, SnapshotHeader, body};
+use crate::codec::{CodecErr, Compression, SnapshotHeader, body};
 use crate::delivery::Delivery;
 use crate::id::SnapshotNumber;
 use crate::protocol::record::{Answer, OwnerAnswer, Request, SnapshotKey, SnapshotRef};
@@ -90,7 +90,9 @@ impl<R: RoomActor> RunnerState<R> {
         let cut_at = meta.core.clock.mark();
         let limit = meta.core.config.max_snapshot_bytes;
         let scope = self.ctx.scope();
-        let state = scope.run(|| body::encode(&self.inner, limit))?;
+        let expected = meta.acquired.snapshot.as_ref().map_or(0, |last| last.bytes);
+        let expected = usize::try_from(expected).unwrap_or(usize::MAX);
+        let state = scope.run(|| body::encode_about(&self.inner, expected, limit))?;
         let mut unread = Vec::with_capacity(meta.unread.len());
         for waiting in &meta.unread {
             let frame = match waiting {
@@ -120,7 +122,6 @@ impl<R: RoomActor> RunnerState<R> {
         let count = unread.len() as u32;
         let cut = meta.consumer.position();
         let snapshot = SnapshotBody {
-            state,
             consumer: meta.consumer.clone(),
             timers: self.ctx.timers.clone(),
             out_seq,
@@ -141,8 +142,7 @@ impl<R: RoomActor> RunnerState<R> {
             cut,
             compression: Compression::None,
         };
-        let body = body::encode(&snapshot, whole)?;
-        let bytes = Snapshot { header, body }.encode(whole)?;
+        let bytes = snapshot.seal(&header, &state, whole)?;
         meta.attempt += 1;
         meta.snapshot_number = meta.snapshot_number.next();
         let snapshot = SnapshotRef {

@@ -20,7 +20,7 @@ use super::super::scope::Scope;
 use super::super::timers::TimerTable;
 use super::super::wire::{Segment, SnapshotBody, output_producer, snapshot_limit};
 use super::{Meta, Phase, RoomMessage, RunnerState, Waiting};
-use crate::codec::{Snapshot, body};
+use crate::codec::Snapshot;
 use crate::delivery::Delivery;
 use crate::id::{Life, Number, Position, RoomId, SnapshotNumber};
 use crate::protocol::Consumer;
@@ -201,9 +201,9 @@ pub(super) fn read_snapshot<R: RoomActor>(
             header.life
         )));
     }
-    let body: SnapshotBody =
-        scope.run(|| body::decode(&snapshot.body, whole)).map_err(StartErr::failed)?;
-    let state = scope.run(|| decode_state(actor, header.schema, &body.state, limit));
+    let (state, body) =
+        scope.run(|| SnapshotBody::open(&snapshot.body, whole)).map_err(StartErr::failed)?;
+    let state = scope.run(|| decode_state(actor, header.schema, &state, limit));
     match state {
         Ok(state) => Ok(Restored { state, body }),
         Err(DecodeStateErr::Codec(error)) => Err(StartErr::failed(error)),

@@ -3,23 +3,62 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::oneshot;
+
 use super::super::core::{HostCore, RoomFault, unexpected};
 use super::super::kinds::RoomKind;
 use super::super::runner_handle::Runner;
 use super::Supervisor;
 use super::message::Inner;
-use super::slot::{Adopting, Slot};
+use super::slot::{Adopting, Early, Slot};
 use crate::id::{Activation, RoomId};
 use crate::protocol::Adopter;
 use crate::protocol::adopter::{AdopterAction, AdopterEvent, AdopterState, AdopterTimer};
 use crate::protocol::record::{
-    Acquired, Answer, DeclineReason, OwnerAnswer, ParkReason, Phase, RecordView, Request, Seen,
+    Acquired, Answer, DeclineReason, OfferNotice, OwnerAnswer, ParkReason, Phase, RecordView,
+    Request, Seen, SnapshotKey, SnapshotRef,
 };
 use crate::protocol::session::HostState;
 use crate::protocol::source::SourceEvent;
 use crate::transport::TransportErr;
 
+/// Snapshots up to this size are asked for while the room is acquired: were it refused, they would have
+/// been for nothing.
+const EARLY_BYTES: u64 = 8 << 20;
+
 impl Supervisor {
+    /// A room is said to be reserved for this host: takes it by what the notice says of its record, and
+    /// looks for itself where there is none, or where it would decline.
+    pub(super) fn offered(&mut self, room: RoomId, notice: Option<OfferNotice>) {
+        if let Some(slot) = self.slots.get_mut(&room) {
+            slot.offered = true;
+            return;
+        }
+        let Some(OfferNotice { epoch, snapshot }) = notice else { return self.look_at(room) };
+        if self.reopening || self.acceptable(&room, snapshot.as_ref()).is_err() {
+            return self.look_at(room);
+        }
+        self.slots.insert(room.clone(), Slot::default());
+        let early = snapshot.map_or(Early::Nothing, |snapshot| self.fetch_early(&room, snapshot));
+        self.adopt(&room, Seen { epoch, owner: None }, Ok(()), early, true);
+    }
+
+    /// Asks for the bytes of a room that is about to be acquired, where there is a place for its restore.
+    fn fetch_early(&self, room: &RoomId, snapshot: SnapshotRef) -> Early {
+        if snapshot.bytes > EARLY_BYTES {
+            return Early::Nothing;
+        }
+        let Ok(permit) = self.restores.clone().try_acquire_owned() else { return Early::Nothing };
+        let (sender, receiver) = oneshot::channel();
+        let (core, room, key) = (self.core.clone(), room.clone(), snapshot.key.clone());
+        self.core.spawn(async move {
+            if let Ok(Some(bytes)) = core.snapshot(&room, &key).await {
+                let _ = sender.send(bytes); // the room was not to be had
+            }
+        });
+        Early::Fetching(snapshot.key, receiver, permit)
+    }
+
     /// A room is said to be reserved for this host: looks at its record.
     pub(super) fn look_at(&mut self, room: RoomId) {
         if let Some(slot) = self.slots.get_mut(&room) {
@@ -47,16 +86,20 @@ impl Supervisor {
             slot.offered = true; // it came to be while the record was read
             return;
         }
-        let acceptable = self.acceptable(&room, &view);
+        let acceptable = self.acceptable(&room, view.snapshot.as_ref());
         self.slots.insert(room.clone(), Slot::default());
-        self.adopt(&room, view.seen, acceptable, None);
+        self.adopt(&room, view.seen, acceptable, Early::Nothing, false);
     }
 
-    fn acceptable(&self, room: &RoomId, view: &RecordView) -> Result<(), DeclineReason> {
+    fn acceptable(
+        &self,
+        room: &RoomId,
+        snapshot: Option<&SnapshotRef>,
+    ) -> Result<(), DeclineReason> {
         let Some(kind) = self.kinds.get(&room.kind) else {
             return Err(DeclineReason::UnknownKind);
         };
-        if let Some(snapshot) = &view.snapshot
+        if let Some(snapshot) = snapshot
             && snapshot.schema > kind.reads()
         {
             let (found, supported) = (snapshot.schema, kind.reads());
@@ -77,14 +120,15 @@ impl Supervisor {
         room: &RoomId,
         seen: Seen,
         acceptable: Result<(), DeclineReason>,
-        cached: Option<(crate::protocol::record::SnapshotKey, bytes::Bytes)>,
+        early: Early,
+        told: bool,
     ) {
         self.next_activation += 1;
         let activation = Activation { by: self.core.incarnation(), number: self.next_activation };
         let token = self.token();
         let (machine, actions) = Adopter::start(activation, seen, acceptable);
         if let Some(slot) = self.slots.get_mut(room) {
-            slot.adopter = Some(Adopting { token, machine, restore: None, cached });
+            slot.adopter = Some(Adopting { token, machine, restore: None, early, told });
             self.drive_adopter(room, token, actions);
         }
     }
@@ -192,6 +236,8 @@ impl Supervisor {
                 self.start_waiting_moves(room);
             }
             AdopterState::Declined { .. } | AdopterState::Lost => {
+                // The notice was old, perhaps: the record says what is.
+                slot.offered |= adopting.told && slot.lease.is_none();
                 slot.adopter = None;
                 if resuming {
                     return self.source_now(room, SourceEvent::ReacquireRefused);
@@ -241,15 +287,23 @@ impl Supervisor {
         let Some(slot) = self.slots.get_mut(room) else { return };
         slot.lease = Some(acquired.lease.clone());
         let Some(adopting) = slot.adopter.as_mut() else { return };
-        let cached = adopting.cached.take();
+        let early = std::mem::take(&mut adopting.early);
         let kind = self.kinds.get(&room.kind).cloned();
         let (core, me, room) = (self.core.clone(), self.me.clone(), room.clone());
         let permits = self.restores.clone();
         let supervisor = self.me.get_cell();
         let restore = tokio::spawn(async move {
-            let _permit = permits.acquire_owned().await;
+            let (early, _permit) = match early {
+                Early::Fetching(key, bytes, permit) => {
+                    let right = acquired.snapshot.as_ref().is_some_and(|s| s.key == key);
+                    let bytes = if right { bytes.await.ok() } else { None };
+                    (bytes.map(|bytes| (key, bytes)), Ok(permit))
+                }
+                Early::Frozen(key, bytes) => (Some((key, bytes)), permits.acquire_owned().await),
+                Early::Nothing => (None, permits.acquire_owned().await),
+            };
             let made = match kind {
-                Some(kind) => make(&core, &*kind, supervisor, &room, acquired, cached).await,
+                Some(kind) => make(&core, &*kind, supervisor, &room, acquired, early).await,
                 None => Err(DeclineReason::UnknownKind),
             };
             let message = match made {
@@ -285,11 +339,11 @@ async fn make(
     supervisor: ractor::ActorCell,
     room: &RoomId,
     acquired: Acquired,
-    cached: Option<(crate::protocol::record::SnapshotKey, bytes::Bytes)>,
+    early: Option<(SnapshotKey, bytes::Bytes)>,
 ) -> Result<Arc<dyn Runner>, DeclineReason> {
     let bytes = match &acquired.snapshot {
         None => None,
-        Some(pointer) => match cached {
+        Some(pointer) => match early {
             Some((key, bytes)) if key == pointer.key => Some(bytes),
             Some(_) | None => Some(fetch(core, room, &pointer.key).await?),
         },
@@ -301,7 +355,7 @@ async fn make(
 async fn fetch(
     core: &HostCore,
     room: &RoomId,
-    key: &crate::protocol::record::SnapshotKey,
+    key: &SnapshotKey,
 ) -> Result<bytes::Bytes, DeclineReason> {
     loop {
         match core.snapshot(room, key).await {

@@ -7,8 +7,8 @@ use super::super::runner_handle::FrozenRoom;
 use super::Supervisor;
 use super::adopting::{log_unexpected, view_until};
 use super::message::{Inner, Responder};
-use super::slot::Giving;
-use crate::id::{HostId, RoomId, Seq};
+use super::slot::{Early, Giving};
+use crate::id::{Epoch, HostId, RoomId, Seq};
 use crate::protocol::Source;
 use crate::protocol::record::{Answer, OwnerAnswer, ParkReason, RecordView, Request};
 use crate::protocol::source::{Goal, Outcome, SourceAction, SourceEvent, SourceState, SourceTimer};
@@ -50,6 +50,8 @@ impl Supervisor {
             reason,
             started,
             froze_at: None,
+            told: None,
+            settled_at: None,
             states: vec![state],
             responders: vec![responder],
             span,
@@ -90,6 +92,12 @@ impl Supervisor {
             giving.watching = false;
         }
         if let SourceEvent::Saw(view) = &event {
+            if let Some((epoch, at)) = giving.told
+                && view.settled
+                && view.seen.epoch == epoch
+            {
+                giving.settled_at.get_or_insert(at);
+            }
             giving.heads.0.get_or_insert(view.seq);
             giving.heads.1 = giving.heads.1.max(view.seq);
         }
@@ -134,7 +142,7 @@ impl Supervisor {
                         slot.runner = None;
                         self.core.runners.remove(room);
                     }
-                    cast_source(&self.me, room.clone(), token, SourceEvent::Released, false);
+                    self.source_event(room, token, SourceEvent::Released, false);
                 }
                 SourceAction::Arm(timer) => {
                     let config = &self.core.config;
@@ -164,6 +172,10 @@ impl Supervisor {
     fn upload(&mut self, room: &RoomId, token: u64) {
         let Some(giving) = self.slots.get(room).and_then(|s| s.giving.as_ref()) else { return };
         let Some(frozen) = giving.frozen.clone() else { return };
+        if frozen.bytes.len() <= self.core.transport.carries() {
+            // They go along with the park, and with each copy of it.
+            return self.source_event(room, token, SourceEvent::Uploaded, false);
+        }
         let (core, me, room) = (self.core.clone(), self.me.clone(), room.clone());
         self.core.spawn(async move {
             let mut event = SourceEvent::Uploaded;
@@ -197,9 +209,15 @@ impl Supervisor {
             why,
             failed: None,
         };
+        let frozen = giving.frozen.clone();
         let (core, me, room) = (self.core.clone(), self.me.clone(), room.clone());
         self.core.spawn(async move {
-            let event = match core.execute(&room, request).await {
+            let carried = frozen.filter(|f| f.bytes.len() <= core.transport.carries());
+            let answer = match carried {
+                Some(f) => core.execute_with(&room, request, (f.snapshot.key, f.bytes)).await,
+                None => core.execute(&room, request).await,
+            };
+            let event = match answer {
                 Ok(Answer::Owner(OwnerAnswer::Done)) => SourceEvent::Parked,
                 Ok(Answer::Owner(OwnerAnswer::Fenced { .. })) => SourceEvent::ParkFenced,
                 Ok(Answer::Owner(OwnerAnswer::NoSnapshot)) => SourceEvent::ParkRefused,
@@ -232,9 +250,13 @@ impl Supervisor {
     }
 
     /// A notice says that a parked room was adopted or declined.
-    pub(super) fn look_at_moved(&self, room: RoomId) {
-        let token = self.slots.get(&room).and_then(|s| s.giving.as_ref()).map(|g| g.token);
-        let Some(token) = token else { return };
+    pub(super) fn look_at_moved(&mut self, room: RoomId, settled: Option<Epoch>) {
+        let now = self.core.clock.mark();
+        let Some(giving) = self.slots.get_mut(&room).and_then(|s| s.giving.as_mut()) else {
+            return;
+        };
+        let token = giving.token;
+        giving.told = settled.map(|epoch| (epoch, now)).or(giving.told);
         let (core, me) = (self.core.clone(), self.me.clone());
         self.core.spawn(async move {
             if let Ok(Some(view)) = core.view(&room).await {
@@ -254,9 +276,14 @@ impl Supervisor {
     pub(super) fn reacquire_from(&mut self, room: &RoomId, token: u64, view: Option<RecordView>) {
         let Some(slot) = self.slots.get(room) else { return };
         let Some(giving) = slot.giving.as_ref().filter(|g| g.token == token) else { return };
-        let cached = giving.frozen.as_ref().map(|f| (f.snapshot.key.clone(), f.bytes.clone()));
+        let early = giving
+            .frozen
+            .as_ref()
+            .map_or(Early::Nothing, |f| Early::Frozen(f.snapshot.key.clone(), f.bytes.clone()));
         match view {
-            Some(view) if slot.adopter.is_none() => self.adopt(room, view.seen, Ok(()), cached),
+            Some(view) if slot.adopter.is_none() => {
+                self.adopt(room, view.seen, Ok(()), early, false);
+            }
             Some(_) => {}
             None => self.source_now(room, SourceEvent::Lost),
         }

@@ -12,9 +12,9 @@ use super::super::reply::{Outcome, ReplyAddr};
 use super::super::runner_handle::{Runner, RunnerEvent};
 use super::super::wire::MigrateOutcome;
 use crate::codec::body;
-use crate::id::{HostId, Incarnation, RoomId};
+use crate::id::{Epoch, HostId, Incarnation, RoomId};
 use crate::protocol::adopter::AdopterEvent;
-use crate::protocol::record::{Lease, RecordView};
+use crate::protocol::record::{Lease, OfferNotice, RecordView};
 use crate::protocol::session::{HostState, SessionInfo};
 use crate::protocol::source::SourceEvent;
 use crate::protocol::store::{Owned, Unrest};
@@ -39,12 +39,12 @@ impl RoomSupervisorMessage {
         Self(Inner::Migrate { request, responder })
     }
 
-    pub(crate) fn offered(room: RoomId) -> Self {
-        Self(Inner::Offered { room })
+    pub(crate) fn offered(room: RoomId, notice: Box<OfferNotice>) -> Self {
+        Self(Inner::Offered { room, notice: Some(notice) })
     }
 
-    pub(crate) fn moved(room: RoomId) -> Self {
-        Self(Inner::Moved { room })
+    pub(crate) fn moved(room: RoomId, settled: Option<Epoch>) -> Self {
+        Self(Inner::Moved { room, settled })
     }
 
     pub(crate) fn set_state(state: HostState) -> Self {
@@ -136,6 +136,8 @@ pub(super) enum Inner {
     },
     Offered {
         room: RoomId,
+        /// What the record was, if it came along.
+        notice: Option<Box<OfferNotice>>,
     },
     OfferSeen {
         room: RoomId,
@@ -143,6 +145,7 @@ pub(super) enum Inner {
     },
     Moved {
         room: RoomId,
+        settled: Option<Epoch>,
     },
     Adopter {
         room: RoomId,

@@ -164,7 +164,7 @@ impl Supervisor {
         giving: &Giving,
         outcome: &Outcome,
     ) -> MigrationReport {
-        let now = self.core.clock.mark();
+        let ended = giving.settled_at.unwrap_or_else(|| self.core.clock.mark());
         let config = &self.core.config;
         let from = self.core.id.clone();
         let (to, error) = match outcome {
@@ -189,7 +189,7 @@ impl Supervisor {
             to,
             reason: giving.reason.clone(),
             states: giving.states.clone(),
-            pause: giving.froze_at.map_or(Duration::ZERO, |at| now.saturating_sub(at)),
+            pause: giving.froze_at.map_or(Duration::ZERO, |at| ended.saturating_sub(at)),
             logged: giving.heads.0.map_or(0, |first| giving.heads.1.0.saturating_sub(first.0)),
             unread: giving.frozen.as_ref().map_or(0, |f| f.snapshot.unread),
             snapshot_bytes: giving.frozen.as_ref().map_or(0, |f| f.snapshot.bytes),

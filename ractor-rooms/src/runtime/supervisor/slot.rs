@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use tokio::task::AbortHandle;
 
 use super::super::report::{MoveReason, StateTime};
 use super::super::runner_handle::{FrozenRoom, Runner};
 use super::message::Responder;
-use crate::id::{Activation, HostId, Seq};
+use crate::id::{Activation, Epoch, HostId, Seq};
 use crate::protocol::record::{Lease, SnapshotKey};
 use crate::protocol::{Adopter, Source};
 
@@ -35,8 +36,22 @@ pub(super) struct Adopting {
     pub(super) token: u64,
     pub(super) machine: Adopter,
     pub(super) restore: Option<AbortHandle>,
+    /// The snapshot's bytes, as far as they are here or on their way.
+    pub(super) early: Early,
+    /// Whether it began with a notice, which may be old, and not with a look at the record.
+    pub(super) told: bool,
+}
+
+/// Bytes of a snapshot that are there before the room is acquired.
+#[derive(Default)]
+pub(super) enum Early {
+    /// None are.
+    #[default]
+    Nothing,
     /// Frozen bytes that are still here, so that they need not be fetched.
-    pub(super) cached: Option<(SnapshotKey, Bytes)>,
+    Frozen(SnapshotKey, Bytes),
+    /// They are asked for while the room is acquired; with a place among the restores.
+    Fetching(SnapshotKey, oneshot::Receiver<Bytes>, OwnedSemaphorePermit),
 }
 
 /// A machine that gives the room up.
@@ -50,6 +65,10 @@ pub(super) struct Giving {
     pub(super) reason: MoveReason,
     pub(super) started: Duration,
     pub(super) froze_at: Option<Duration>,
+    /// The adopter's epoch that the last notice named, and when it came.
+    pub(super) told: Option<(Epoch, Duration)>,
+    /// When a notice came that the record has borne out since.
+    pub(super) settled_at: Option<Duration>,
     pub(super) states: Vec<StateTime>,
     pub(super) responders: Vec<Responder>,
     /// Lasts as long as the move; its events are the states and the report.

@@ -145,7 +145,7 @@ impl Supervisor {
             let request = Request::Offer { to, until, create: false };
             match core.execute(&room, request).await {
                 Ok(Answer::Offer(OfferAnswer::Done { .. })) => {
-                    let _ = me.cast(Inner::Offered { room }.into()); // the host is stopping
+                    let _ = me.cast(Inner::Offered { room, notice: None }.into()); // the host is stopping
                 }
                 Ok(_) => {} // somebody else was faster
                 Err(error) => tracing::debug!(%room, %error, "offer"),

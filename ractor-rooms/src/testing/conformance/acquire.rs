@@ -2,7 +2,9 @@
 
 use super::bench::*;
 use crate::id::{Epoch, OutSeq, Seq};
-use crate::protocol::record::{AcquireAnswer, Answer, Lease, Phase, Request, Seen};
+use crate::protocol::record::{
+    AcquireAnswer, Answer, FIRST_PAGE_BYTES, Lease, Phase, Request, Seen,
+};
 
 /// A room without a record cannot be acquired.
 pub(super) async fn acquire_needs_a_record(b: &Bench<'_>) {
@@ -192,6 +194,37 @@ pub(super) async fn acquire_gives_the_snapshot(b: &Bench<'_>) {
     let acquired = b.own(&room, &other).await;
     assert_eq!(acquired.snapshot, Some(snapshot.clone()));
     assert_eq!(b.bytes(&room, &snapshot).await.as_deref(), Some(&b"snapshot 7"[..]));
+}
+
+/// An acquirer gets what is in the log above the cursor, as a reading of it would give, and no more than
+/// a page.
+pub(super) async fn acquire_brings_a_page(b: &Bench<'_>) {
+    let room = room("r");
+    let p = producer("p", 1);
+    let (a, other) = (b.host("a").await, b.host("b").await);
+    let lease = b.start(&room, &a).await;
+    b.accepted(&room, &p, 1, &["handled"]).await;
+    let cursor = b.view(&room).await.last;
+    let snapshot = b.snapshot(&room, &lease, 1, cursor).await;
+    b.done(&room, park(&lease, Some(snapshot))).await;
+    b.accepted(&room, &p, 2, &["unread", "more"]).await;
+    b.accepted(&room, &p, 4, &["last"]).await;
+    let (seen, activation) = (b.view(&room).await.seen, b.activation(&other));
+    let acquire = async || {
+        let answer = b.acquire_seen(&room, &activation, &seen).await;
+        given!(answer, AcquireAnswer::Acquired(acquired) => *acquired)
+    };
+    let acquired = acquire().await;
+    let page = &acquired.page;
+    assert_eq!(*page, b.page(&room, &acquired.lease, cursor, FIRST_PAGE_BYTES).await);
+    let read: Vec<_> = page.entries.iter().flat_map(|entry| entry.batch.clone()).collect();
+    assert_eq!((read, page.more, page.head), (batch(&["unread", "more", "last"]), false, Seq(4)));
+    let large = "x".repeat(FIRST_PAGE_BYTES * 3 / 4);
+    b.accepted(&room, &p, 5, &[&large]).await;
+    b.accepted(&room, &p, 6, &[&large]).await;
+    let again = acquire().await;
+    assert_eq!((again.page.entries.len(), again.page.more), (3, true));
+    assert_eq!(again.page, b.page(&room, &again.lease, cursor, FIRST_PAGE_BYTES).await);
 }
 
 /// Epochs only grow, and none is below the caller's floor.

@@ -1,5 +1,7 @@
 //! What only the owner may do: fences, settle, checkpoint, ack and park.
 
+use bytes::Bytes;
+
 use super::bench::*;
 use crate::id::{Activation, Epoch, Number, OutSeq, Position};
 use crate::protocol::record::{
@@ -12,7 +14,7 @@ fn requests(lease: &Lease, snapshot: &SnapshotRef) -> Vec<Request> {
     let letter = DeadLetter {
         producer: producer("p", 1),
         number: Number(1),
-        message: bytes::Bytes::new(),
+        message: Bytes::new(),
         attempts: 3,
         error: "no".to_owned(),
         at: PAST,
@@ -332,4 +334,38 @@ pub(super) async fn park_with_an_old_snapshot_keeps_the_newer(b: &Bench<'_>) {
     b.done(&room, park(&lease, Some(older))).await;
     let view = b.view(&room).await;
     assert_eq!((view.snapshot, view.seen.owner), (Some(newer), None));
+}
+
+/// Bytes that come along with the request that points to them are there once it took effect, and a request
+/// that is refused does not take those away that are.
+pub(super) async fn snapshot_may_come_along(b: &Bench<'_>) {
+    let room = room("r");
+    let a = b.host("a").await;
+    let lease = b.start(&room, &a).await;
+    let with = async |request: Request, snapshot: &SnapshotRef, bytes: &'static [u8]| {
+        let carried = (snapshot.key.clone(), Bytes::from_static(bytes));
+        let answer = b.here.execute_with(&room, request, Epoch(0), carried).await.unwrap();
+        given!(answer, Answer::Owner(answer) => answer)
+    };
+    let first = unwritten_snapshot(&lease, 1, Position::START);
+    let checkpoint = Request::Checkpoint { lease: lease.clone(), snapshot: first.clone() };
+    for bytes in [b"bytes", b"other"] {
+        assert_eq!(with(checkpoint.clone(), &first, bytes).await, OwnerAnswer::Done);
+        assert_eq!(b.view(&room).await.snapshot.as_ref(), Some(&first));
+        assert_eq!(b.bytes(&room, &first).await.as_deref(), Some(&b"bytes"[..]));
+    }
+    let second = unwritten_snapshot(&lease, 2, Position::START);
+    let moved = Request::Park {
+        lease: lease.clone(),
+        snapshot: Some(second.clone()),
+        offer: Some((host_id("b"), FAR)),
+        why: ParkReason::Idle,
+        failed: None,
+    };
+    assert_eq!(with(moved.clone(), &second, b"").await, OwnerAnswer::Done);
+    given!(with(moved, &second, b"").await, OwnerAnswer::Fenced { .. });
+    let view = b.view(&room).await;
+    given!(view.phase, Phase::Offered { .. });
+    assert_eq!(view.snapshot.as_ref(), Some(&second));
+    assert_eq!(b.bytes(&room, &second).await.as_deref(), Some(&b""[..]));
 }

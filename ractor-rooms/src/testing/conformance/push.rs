@@ -2,7 +2,7 @@
 
 use super::bench::*;
 use crate::id::{OutSeq, Position};
-use crate::protocol::record::{CloseAnswer, OfferAnswer, OwnerAnswer, Request};
+use crate::protocol::record::{CloseAnswer, OfferAnswer, OfferNotice, OwnerAnswer, Request};
 use crate::transport::Push;
 
 /// An entry goes to the owner, whole, under its epoch; to nobody else, and not after the room moved.
@@ -40,21 +40,27 @@ pub(super) async fn entries_go_to_the_owner(b: &Bench<'_>) {
     .await;
 }
 
-/// A host is told of an offer, by an offer and by a park, and told again.
+/// A host is told of an offer, by an offer and by a park, and told again, with what it needs to acquire.
 pub(super) async fn offers_are_told(b: &Bench<'_>) {
     let room = room("r");
     let (a, other) = (b.host("a").await, b.host("b").await);
     let (mut at_a, mut at_b) = (b.listen(&a).await, b.listen(&other).await);
-    let notice = |push: &Push| *push == Push::Offered { room: room.clone() };
+    let notice = |push: &Push| matches!(push, Push::Offered { room: of, .. } if *of == room);
+    let told = async |push: Push| {
+        let view = b.view(&room).await;
+        let (epoch, snapshot) = (view.seen.epoch, view.snapshot);
+        let notice = Box::new(OfferNotice { epoch, snapshot });
+        assert_eq!(push, Push::Offered { room: room.clone(), notice });
+    };
     for _ in 0..2 {
         b.offered(&room, "a", FAR).await;
-        at_a.want("the offer", notice).await;
+        told(at_a.want("the offer", notice).await).await;
     }
     given!(b.offer(&room, "b", FAR).await, OfferAnswer::Refused { .. });
     at_b.never("an offer that was refused", notice).await;
     let lease = b.own(&room, &a).await.lease;
     b.done(&room, move_to(&lease, "b", FAR)).await;
-    at_b.want("the move's offer", notice).await;
+    told(at_b.want("the move's offer", notice).await).await;
 }
 
 /// The host that parked a room is told that its adopter settled.

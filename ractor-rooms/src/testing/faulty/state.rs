@@ -230,7 +230,7 @@ impl<T: Transport + ?Sized> State<T> {
 fn name(push: &Push) -> String {
     match push {
         Push::Entry { room, entry, .. } => format!("push of entry {} of {room}", entry.position),
-        Push::Offered { room } => format!("push of an offer of {room}"),
+        Push::Offered { room, .. } => format!("push of an offer of {room}"),
         Push::Moved { room, .. } => format!("push of a move of {room}"),
         Push::Events { room, first, .. } => format!("push of event {first} of {room}"),
         Push::Closed { room, .. } => format!("push of the end of {room}"),

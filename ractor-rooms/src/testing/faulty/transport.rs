@@ -66,6 +66,24 @@ impl<T: Transport + ?Sized> Transport for FaultyTransport<T> {
         })
     }
 
+    fn carries(&self) -> usize {
+        self.shared.inner.carries()
+    }
+
+    fn execute_with(
+        &self,
+        room: &RoomId,
+        request: Request,
+        floor: Epoch,
+        snapshot: (SnapshotKey, Bytes),
+    ) -> TransportFuture<'_, Answer> {
+        let (operation, host, what) = (Operation::of(&request), caller(&request), room.to_string());
+        let room = room.clone();
+        self.call(operation, host, what, move |t| {
+            t.execute_with(&room, request.clone(), floor, snapshot.clone())
+        })
+    }
+
     fn get_snapshot(&self, room: &RoomId, key: &SnapshotKey) -> TransportFuture<'_, Option<Bytes>> {
         let (what, room, key) = (room.to_string(), room.clone(), key.clone());
         self.call(Operation::GetSnapshot, None, what, move |t| t.get_snapshot(&room, &key))
