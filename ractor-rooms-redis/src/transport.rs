@@ -30,7 +30,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::FutureExt;
 use futures::stream::BoxStream;
-use ractor_rooms::id::{Epoch, HostId, Incarnation, Millis, RoomId};
+use ractor_rooms::id::{Epoch, Generation, HostId, Incarnation, Millis, RoomId};
 use ractor_rooms::protocol::record::{Answer, RecordLimits, Request, SnapshotKey};
 use ractor_rooms::protocol::session::{OpenAnswer, SessionInfo, SessionSpec};
 use ractor_rooms::protocol::store::{Owned, Unrest};
@@ -69,12 +69,6 @@ impl RedisTransport {
         RedisConfig::new(url).connect().await
     }
 
-    /// A number that rises when the servers of the store changed: one restarted, or another one is the
-    /// master now. What the store had answered for shortly before may be lost then.
-    pub fn generation(&self) -> tokio::sync::watch::Receiver<u64> {
-        self.0.link.generation()
-    }
-
     fn over(link: Link, config: &RedisConfig) -> Self {
         let layout = Layout::new(&config.namespace, config.shards, link.is_cluster());
         Self(Arc::new(Inner {
@@ -100,7 +94,65 @@ impl RedisConfig {
     }
 }
 
+/// Why an operation on a room was not answered as such.
+#[derive(Debug)]
+enum Failed {
+    Transport(TransportErr),
+    /// The lease that it was asked under is of another generation than this.
+    OtherGeneration(Generation),
+}
+
+impl From<TransportErr> for Failed {
+    fn from(error: TransportErr) -> Self {
+        Self::Transport(error)
+    }
+}
+
+impl Failed {
+    /// For what was asked without a lease.
+    fn into_transport(self) -> TransportErr {
+        match self {
+            Self::Transport(error) => error,
+            Self::OtherGeneration(generation) => {
+                let reason = format!("the store is in generation {generation}");
+                TransportErr::Unavailable { reason }
+            }
+        }
+    }
+}
+
+/// How often a call may find that another generation has begun since it was made.
+const GENERATIONS: usize = 8;
+
 impl Inner {
+    /// One item of a script on a shard, and the generation that answered it. `claim` is what the caller
+    /// insists on; without one the call goes again under a generation that has begun meanwhile.
+    async fn run_in(
+        &self,
+        shard: u16,
+        claim: Option<Generation>,
+        script: &Script,
+        keys: Vec<Bytes>,
+        args: Vec<Bytes>,
+    ) -> Result<(String, Reply, Generation), Failed> {
+        for _ in 0..GENERATIONS {
+            let known = self.link.generation_of(shard);
+            let generation = claim.unwrap_or(known);
+            if generation < known {
+                return Err(Failed::OtherGeneration(known));
+            }
+            let mut args = args.clone();
+            args.push(generation.to_string().into());
+            let (code, reply) = self.run(script, keys.clone(), args).await?;
+            if code != "generation" {
+                return Ok((code, reply, generation));
+            }
+            self.link.look(shard, generation).await?;
+        }
+        let reason = format!("{GENERATIONS} generations began while it was asked");
+        Err(TransportErr::Unavailable { reason }.into())
+    }
+
     /// One item of a script, and what it answered.
     async fn run(
         &self,
@@ -155,6 +207,14 @@ fn millis(duration: Duration) -> u64 {
 }
 
 impl Transport for RedisTransport {
+    fn generation(&self, room: &RoomId) -> Generation {
+        self.0.link.generation_of(self.0.layout.shard(room))
+    }
+
+    fn generations(&self) -> tokio::sync::watch::Receiver<Generation> {
+        self.0.link.generations()
+    }
+
     fn execute(
         &self,
         room: &RoomId,

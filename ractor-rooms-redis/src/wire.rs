@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use bytes::{BufMut, Bytes, BytesMut};
-use ractor_rooms::id::{Epoch, Kind, Life, Millis, Number, OutSeq, RoomId, Seq};
+use ractor_rooms::id::{Epoch, Generation, Kind, Life, Millis, Number, OutSeq, RoomId, Seq};
 use ractor_rooms::protocol::record::{DeadLetter, Entry};
 use ractor_rooms::protocol::session::{HostState, SessionSpec};
 use ractor_rooms::transport::Push;
@@ -119,12 +119,13 @@ pub(crate) fn hear(mut bytes: Bytes) -> Option<Heard> {
     Some(Heard::Push(match tag {
         b'E' => {
             let epoch = Epoch(number(&mut bytes, b' ')?);
+            let generation = Generation(number(&mut bytes, b' ')?);
             let id = word(&mut bytes, b' ')?;
             let length = number(&mut bytes, b' ')?;
             let header = number(&mut bytes, b' ')?;
             let room = text::parse_room(&take(&mut bytes, length)?)?;
             let header = take(&mut bytes, header)?;
-            Push::Entry { room, epoch, entry: entry(&id, header, bytes)? }
+            Push::Entry { room, epoch, generation, entry: entry(&id, header, bytes)? }
         }
         b'O' => Push::Offered { room: text::parse_room(&bytes)? },
         b'M' => {
@@ -152,7 +153,7 @@ pub(crate) fn hear(mut bytes: Bytes) -> Option<Heard> {
     }))
 }
 
-/// A session's spec: `state load capacity `, then each kind as `length:kind:version;`.
+/// A session's spec: `state load capacity proved `, then each kind as `length:kind:version;`.
 pub(crate) fn spec(spec: &SessionSpec) -> Bytes {
     let state = match spec.state {
         HostState::Joining => "joining",
@@ -160,7 +161,7 @@ pub(crate) fn spec(spec: &SessionSpec) -> Bytes {
         HostState::Cordoned => "cordoned",
         HostState::Draining => "draining",
     };
-    let mut text = format!("{state} {} {} ", spec.load, spec.capacity);
+    let mut text = format!("{state} {} {} {} ", spec.load, spec.capacity, spec.proved);
     for (kind, version) in &spec.kinds {
         text += &format!("{}:{kind}:{version};", kind.as_str().len());
     }
@@ -179,6 +180,7 @@ pub(crate) fn parse_session(mut bytes: Bytes) -> Option<(u64, SessionSpec)> {
     };
     let load = u32::try_from(number(&mut bytes, b' ')?).ok()?;
     let capacity = u32::try_from(number(&mut bytes, b' ')?).ok()?;
+    let proved = Generation(number(&mut bytes, b' ')?);
     let mut kinds = BTreeMap::new();
     while !bytes.is_empty() {
         let length = number(&mut bytes, b':')?;
@@ -189,5 +191,5 @@ pub(crate) fn parse_session(mut bytes: Bytes) -> Option<(u64, SessionSpec)> {
         let version = u32::try_from(number(&mut bytes, b';')?).ok()?;
         kinds.insert(Kind::new(kind).ok()?, version);
     }
-    Some((id, SessionSpec { state, load, capacity, kinds }))
+    Some((id, SessionSpec { state, load, capacity, kinds, proved }))
 }

@@ -52,6 +52,10 @@ local function run(k, a)
     end
     if others <= 0 then return { 'full', m.seq } end
   end
+  local beyond = count > 0 and first > last + 1
+  if (beyond or (count == 0 and epoch > 0)) and unproved(redis.call('HGET', meta, 'proved')) then
+    return { 'unproved', m.seq }
+  end
   local function stands(code)
     local t = (m.phase == 'O' or m.phase == 'B') and f0(now()) or '0'
     return { code, f0(last), m.seq, m.life, m.owner, m.phase, m.to, m.deadline, t }
@@ -85,7 +89,7 @@ local function run(k, a)
     w('HSET', meta, 'seq', m.seq, 'last', id, 'entries', m.entries, 'total', m.total, 'base', m.base)
     if m.owner ~= '' then
       redis.call(ARGV[a + 16], ARGV[a + 17] .. 'to:' .. incarnation(m.owner),
-        'E' .. m.epoch .. ' ' .. id .. ' ' .. #room .. ' ' .. #h .. ' ' .. room .. h .. batch)
+        'E' .. m.epoch .. ' ' .. G.number .. ' ' .. id .. ' ' .. #room .. ' ' .. #h .. ' ' .. room .. h .. batch)
     end
   elseif epoch > 0 then
     if ARGV[a + 9] ~= '1' then w('ZADD', age, m.seq, producer) end

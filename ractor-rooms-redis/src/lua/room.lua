@@ -6,7 +6,7 @@ local NK = 11
 local BLANK = {
   owner = '', settled = '', parted = '', phase = 'N', to = '', deadline = '', why = '', reason = '',
   seq = '0', last = '0-0', entries = '0', total = '0', base = '0', pruned = '', snap = '', out = '0',
-  crashes = '0', fid = '', fcount = '0', fat = '', declined = '', failures = '0',
+  crashes = '0', fid = '', fcount = '0', fat = '', declined = '', failures = '0', proved = '',
 }
 
 local function open(k, a)

@@ -1,6 +1,6 @@
 //! From a script's answer to the record's.
 
-use ractor_rooms::id::{Activation, Epoch, Life, Millis, Number, OutSeq, Seq};
+use ractor_rooms::id::{Activation, Epoch, Generation, Life, Millis, Number, OutSeq, Seq};
 use ractor_rooms::protocol::record::{
     AcquireAnswer, Acquired, AppendAnswer, CloseAnswer, Lease, OfferAnswer, OwnerAnswer, Page,
     Phase, RecordView, Seen, Standing,
@@ -41,6 +41,7 @@ pub(super) fn append(
         "missing" => AppendAnswer::Missing,
         "other" => AppendAnswer::OtherLife { life: Life(reply.number()?) },
         "closed" => AppendAnswer::Closed { reason: reply.text()? },
+        "unproved" => AppendAnswer::Unproved { seq: Seq(reply.number()?) },
         "full" => AppendAnswer::Full { seq: Seq(reply.number()?) },
         "partial" => {
             AppendAnswer::Partial { last: Number(reply.number()?), seq: Seq(reply.number()?) }
@@ -78,10 +79,12 @@ pub(super) fn acquire(
     code: &str,
     reply: &mut Reply,
     by: Activation,
+    generation: Generation,
 ) -> Result<AcquireAnswer, Damaged> {
     Ok(match code {
         "missing" => AcquireAnswer::Missing,
         "nosession" => AcquireAnswer::NoSession,
+        "unproved" => AcquireAnswer::Unproved,
         _ => {
             let phase = phase(code, reply)?;
             match reply.text()?.as_str() {
@@ -94,13 +97,14 @@ pub(super) fn acquire(
                     snapshot: Box::new(reply.parsed(text::parse_snapshot)?),
                 },
                 "acquired" => AcquireAnswer::Acquired(Box::new(Acquired {
-                    lease: Lease { epoch: Epoch(reply.number()?), owner: by },
+                    lease: Lease { epoch: Epoch(reply.number()?), owner: by, generation },
                     life: Life(reply.number()?),
                     snapshot: reply.maybe(text::parse_snapshot)?,
                     out_seq: OutSeq(reply.number()?),
                     head: Seq(reply.number()?),
                     pruned: reply.maybe(|text| text.parse().ok().map(Millis))?,
                     recovered: reply.flag()?,
+                    regressed: reply.flag()?,
                 })),
                 _ => return Err(Damaged),
             }
@@ -122,6 +126,7 @@ pub(super) fn offer(code: &str, reply: &mut Reply) -> Result<OfferAnswer, Damage
     Ok(match code {
         "done" => OfferAnswer::Done { life: Life(reply.number()?) },
         "missing" => OfferAnswer::Missing,
+        "unproved" => OfferAnswer::Unproved,
         _ => {
             let phase = phase(code, reply)?;
             if reply.text()? != "refused" {

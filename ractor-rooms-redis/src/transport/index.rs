@@ -13,7 +13,7 @@ use ractor_rooms::protocol::record::{Phase, RecordView};
 use ractor_rooms::protocol::store::{Owned, Unrest};
 use ractor_rooms::transport::TransportErr;
 
-use super::Inner;
+use super::{Failed, Inner};
 use crate::reply::{self, Damaged};
 use crate::text;
 
@@ -126,7 +126,8 @@ impl Inner {
     /// The incarnations that an index names and that have no session.
     async fn dead_owners(&self, shard: u16) -> Result<Vec<String>, TransportErr> {
         let keys = vec![self.layout.of_shard(shard, "owned")];
-        let (_, mut reply) = self.run(&self.scripts.owners, keys, Vec::new()).await?;
+        let owners = self.run_in(shard, None, &self.scripts.owners, keys, Vec::new()).await;
+        let (_, mut reply, _) = owners.map_err(Failed::into_transport)?;
         let mut dead = Vec::new();
         while !reply.is_empty() {
             let name = reply.text().map_err(|error| error.unanswered("owners"))?;

@@ -94,7 +94,7 @@ impl Story {
 
     async fn host(&self, name: &str) -> Incarnation {
         let kinds = std::collections::BTreeMap::new();
-        let spec = SessionSpec { state: HostState::Ready, load: 0, capacity: 1, kinds };
+        let spec = SessionSpec { state: HostState::Ready, load: 0, capacity: 1, kinds, proved: Default::default() };
         match self.good.open_session(&HostId::new(name).unwrap(), MINUTE, spec).await.unwrap() {
             OpenAnswer::Opened(by) => by,
             OpenAnswer::Taken { .. } => panic!("{name} is there already"),

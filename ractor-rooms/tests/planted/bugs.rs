@@ -7,7 +7,7 @@ use bytes::Bytes;
 use futures::stream::{self, BoxStream};
 use futures::{FutureExt, StreamExt};
 use ractor_rooms::MemoryTransport;
-use ractor_rooms::id::{Epoch, HostId, Incarnation, Number, Position, RoomId};
+use ractor_rooms::id::{Epoch, Generation, HostId, Incarnation, Number, Position, RoomId};
 use ractor_rooms::protocol::record::{
     AcquireAnswer, Answer, AppendAnswer, CloseAnswer, DeclineReason, Lease, OfferAnswer,
     OwnerAnswer, Phase, RecordView, Request, SnapshotKey,
@@ -227,7 +227,7 @@ impl Planted {
             ) => {
                 let view = self.view(room).unwrap();
                 if let Some(owner) = view.seen.owner {
-                    let lease = Lease { epoch: view.seen.epoch, owner };
+                    let lease = Lease { epoch: view.seen.epoch, owner, generation: self.inner.generation(room) };
                     self.ask(room, Request::Ack { lease, received: view.last });
                 }
                 self.ask(room, Request::Append { life, producer, epoch, first, batch })
@@ -250,6 +250,14 @@ fn done<'a, T: Send + 'a>(value: T) -> TransportFuture<'a, T> {
 }
 
 impl Transport for Planted {
+    fn generation(&self, room: &RoomId) -> Generation {
+        self.inner.generation(room)
+    }
+
+    fn generations(&self) -> tokio::sync::watch::Receiver<Generation> {
+        self.inner.generations()
+    }
+
     fn execute(
         &self,
         room: &RoomId,
@@ -361,8 +369,8 @@ impl Transport for Planted {
             Bug::OldStreamStays => pushes.chain(stream::pending()).boxed(),
             Bug::PushesUnderAnOldEpoch => pushes
                 .map(|push| match push {
-                    Push::Entry { room, epoch, entry } => {
-                        Push::Entry { room, epoch: Epoch(epoch.0 - 1), entry }
+                    Push::Entry { room, epoch, generation, entry } => {
+                        Push::Entry { room, epoch: Epoch(epoch.0 - 1), generation, entry }
                     }
                     other => other,
                 })

@@ -29,6 +29,7 @@ impl Supervisor {
             self.reconcile_at = Some(now);
             self.read_owned();
         }
+        self.prove();
         self.read_unrest();
         self.look_after_rooms(now);
     }
@@ -45,6 +46,7 @@ impl Supervisor {
             load: u32::try_from(self.slots.len()).unwrap_or(u32::MAX),
             capacity: self.core.config.capacity,
             kinds: self.kinds.iter().map(|(name, kind)| (name.clone(), kind.reads())).collect(),
+            proved: self.proved,
         }
     }
 
@@ -133,6 +135,7 @@ impl Supervisor {
             Millis::of(sent_at).0,
         );
         self.reopening = false;
+        self.proving.get_or_insert(self.core.clock.mark());
         self.heartbeat = None;
         self.core.listen();
     }

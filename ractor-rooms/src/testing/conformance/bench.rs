@@ -10,7 +10,7 @@ use futures::stream::BoxStream;
 
 use super::super::Subject;
 use crate::id::{
-    Activation, Epoch, HostId, Incarnation, Life, Millis, Number, OutSeq, Position, Producer,
+    Activation, Epoch, Generation, HostId, Incarnation, Life, Millis, Number, OutSeq, Position, Producer,
     RoomId, Seq, SnapshotNumber,
 };
 use crate::protocol::record::{
@@ -75,6 +75,7 @@ pub(super) fn spec(load: u32) -> SessionSpec {
         load,
         capacity: 8,
         kinds: [(crate::id::Kind::new("conformance").unwrap(), 1)].into(),
+        proved: Generation(0),
     }
 }
 

@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::super::dice::Dice;
 use crate::id::{
-    Activation, Epoch, HostId, Incarnation, Kind, Life, Millis, Number, OutSeq, Position, Producer,
+    Activation, Epoch, Generation, HostId, Incarnation, Kind, Life, Millis, Number, OutSeq, Position, Producer,
     RoomId, Seq, SnapshotNumber,
 };
 use crate::protocol::Store;
@@ -54,6 +54,8 @@ pub(super) struct Moves {
     seen: BTreeMap<RoomId, Vec<Seen>>,
     lives: BTreeMap<RoomId, Vec<Life>>,
     inboxes: BTreeMap<Incarnation, (u64, Vec<Letter>)>,
+    /// The generation that hosts say they have proved.
+    proved: Generation,
 }
 
 fn host(number: u64) -> HostId {
@@ -77,6 +79,7 @@ impl Moves {
             seen: BTreeMap::new(),
             lives: BTreeMap::new(),
             inboxes: BTreeMap::new(),
+            proved: Generation(0),
         }
     }
 
@@ -87,7 +90,7 @@ impl Moves {
     pub(super) fn spec(&self) -> SessionSpec {
         let kinds = [(Kind::new("diff").unwrap(), 2)].into();
         let load = u32::try_from(self.count % 7).unwrap_or(0);
-        SessionSpec { state: HostState::Ready, load, capacity: 9, kinds }
+        SessionSpec { state: HostState::Ready, load, capacity: 9, kinds, proved: self.proved }
     }
 
     pub(super) fn opened(&mut self, incarnation: Incarnation) {
@@ -286,7 +289,8 @@ impl Moves {
         let one = self.dice.pick(seen).cloned();
         let owner = self.dice.pick(seen).and_then(|seen| seen.owner.clone());
         let nobody = Activation { by: Incarnation { host: host(9), number: 1 }, number: 1 };
-        Lease { epoch: one.map_or(Epoch(0), |seen| seen.epoch), owner: owner.unwrap_or(nobody) }
+        let epoch = one.map_or(Epoch(0), |seen| seen.epoch);
+        Lease { epoch, owner: owner.unwrap_or(nobody), generation: self.proved }
     }
 
     fn position(&mut self, record: &Record) -> Position {
