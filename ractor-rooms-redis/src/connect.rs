@@ -18,8 +18,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use futures::stream::{self, StreamExt, TryStreamExt};
 use redis::aio::SendError;
-use redis::{AsyncConnectionConfig, ConnectionInfo, ProtocolVersion, PushInfo};
+use redis::{AsyncConnectionConfig, ConnectionInfo, ProtocolVersion, PushInfo, RedisError, Value};
 
 use crate::config::{RedisConfig, Topology};
 use crate::error::ConnectErr;
@@ -31,6 +32,8 @@ use generations::Generations;
 const OPEN: Duration = Duration::from_millis(2_800);
 /// How long one connection may take to be made.
 const CONNECT: Duration = Duration::from_millis(1_000);
+/// How many shards of a cluster are looked at at once.
+pub(crate) const LOOKS: usize = 64;
 /// Requests that the client library queues for its writing task. Above what a line has in flight, so that
 /// the first poll of a request always queues it.
 const PIPELINE_BUFFER: usize = 1_024;
@@ -95,7 +98,7 @@ impl Connector {
             self.recognise(&mut conn).await?;
             if self.checked.load(Ordering::SeqCst) {
                 // Before anything else is sent on it.
-                self.look(&mut conn).await?;
+                self.look(&conn).await?;
             }
             Ok(conn)
         });
@@ -205,22 +208,25 @@ impl Connector {
     }
 
     /// Learns the generation of each shard, or begins another one if the server is not the one that wrote it.
-    async fn look(&self, conn: &mut Conn) -> Result<(), ConnectErr> {
+    async fn look(&self, conn: &Conn) -> Result<(), ConnectErr> {
         let address = self.address();
-        let refused = |reason: String| ConnectErr::Refused { address: address.clone(), reason };
-        let mut answers = Vec::new();
-        for (shards, pipeline) in self.generations.questions() {
-            let values = conn.send(&pipeline).await.map_err(|e| diagnose::refusal(&e, &address))?;
-            let Some(value) = values.into_iter().next() else {
-                return Err(refused("it did not say its generation".to_owned()));
-            };
-            let value = value.extract_error().map_err(|e| diagnose::refusal(&e, &address))?;
-            answers.push((shards, value));
-        }
+        let asked = stream::iter(self.generations.questions()).map(|(shards, pipeline)| {
+            let mut conn = conn.clone();
+            async move {
+                let value = conn.send(&pipeline).await?.into_iter().next().unwrap_or(Value::Nil);
+                Ok::<_, RedisError>((shards, value.extract_error()?))
+            }
+        });
+        let answers: Vec<_> = asked
+            .buffer_unordered(LOOKS)
+            .try_collect()
+            .await
+            .map_err(|error| diagnose::refusal(&error, &address))?;
         if self.generations.learn(&answers) {
             Ok(())
         } else {
-            Err(refused("its generation cannot be read".to_owned()))
+            let reason = "its generation cannot be read".to_owned();
+            Err(ConnectErr::Refused { address, reason })
         }
     }
 }

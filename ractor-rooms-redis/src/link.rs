@@ -29,6 +29,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures::stream::{self, StreamExt, TryStreamExt};
 use ractor::ActorRef;
 use ractor_rooms::id::Generation;
 use ractor_rooms::transport::TransportErr;
@@ -38,7 +39,7 @@ use tokio::sync::watch;
 pub(crate) use conn::Conn;
 pub(crate) use subscription::Subscription;
 
-use crate::connect::Connector;
+use crate::connect::{Connector, LOOKS};
 use crate::error::ConnectErr;
 use crate::script::Script;
 use line::Line;
@@ -184,11 +185,11 @@ impl Link {
 
     async fn look_now(&self) -> Result<(), TransportErr> {
         let generations = self.0.connector.generations();
-        let mut answers = Vec::new();
-        for (shards, pipeline) in generations.questions() {
-            let value = self.read(pipeline).await?.into_iter().next();
-            answers.push((shards, value.unwrap_or(Value::Nil)));
-        }
+        let asked = stream::iter(generations.questions()).map(|(shards, pipeline)| async move {
+            let value = self.read(pipeline).await?.into_iter().next().unwrap_or(Value::Nil);
+            Ok::<_, TransportErr>((shards, value))
+        });
+        let answers: Vec<_> = asked.buffer_unordered(LOOKS).try_collect().await?;
         if generations.learn(&answers) {
             Ok(())
         } else {

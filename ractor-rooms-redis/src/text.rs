@@ -163,14 +163,12 @@ pub(crate) fn parse_pointer(text: &str) -> Option<SnapshotKey> {
 
 /// `number cursor cursor-seq unread bytes schema timer attempt activation`; no timer is `-`.
 pub(crate) fn snapshot(of: &SnapshotRef) -> String {
-    format!("{} {} {} {}", of.number, of.cursor, of.cursor_seq, snapshot_rest(of))
-}
-
-/// The same without number and cursor, which a re-assert takes from the record.
-pub(crate) fn snapshot_rest(of: &SnapshotRef) -> String {
     let timer = of.next_timer.map_or_else(|| "-".to_owned(), |at| at.to_string());
     format!(
-        "{} {} {} {timer} {}",
+        "{} {} {} {} {} {} {timer} {}",
+        of.number,
+        of.cursor,
+        of.cursor_seq,
         of.unread,
         of.bytes,
         of.schema,

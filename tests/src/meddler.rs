@@ -145,7 +145,7 @@ impl Transport for Meddler {
         self.0.store.generation(room)
     }
 
-    fn generations(&self) -> tokio::sync::watch::Receiver<Generation> {
+    fn generations(&self) -> watch::Receiver<Generation> {
         self.0.store.generations()
     }
 

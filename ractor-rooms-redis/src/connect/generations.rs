@@ -10,8 +10,8 @@ use tokio::sync::watch;
 use crate::keys::Layout;
 
 const LOOK: &str = include_str!("look.lua");
-/// What is waited for hosts that nobody knows of, while no host here has a session: as long as one lasts by
-/// default.
+/// What is waited for hosts of which nothing is known, not even how long their sessions last: as long as one
+/// does by default.
 const DEFAULT_TTL_MS: u64 = 10_000;
 
 /// See the [module](self).
@@ -67,10 +67,7 @@ impl Generations {
     pub(crate) fn questions(&self) -> Vec<(Vec<u16>, Pipeline)> {
         let all: Vec<u16> = (0..self.layout.shards()).collect();
         let size = if self.cluster { 1 } else { all.len() };
-        let ttl = match self.longest_ttl_ms.load(Ordering::SeqCst) {
-            0 => DEFAULT_TTL_MS,
-            ttl => ttl,
-        };
+        let ttl = self.longest_ttl_ms.load(Ordering::SeqCst);
         all.chunks(size)
             .map(|shards| {
                 let mut pipeline = Pipeline::new();
@@ -78,7 +75,7 @@ impl Generations {
                 for shard in shards {
                     ask.arg(&self.layout.of_shard(*shard, "generation")[..]);
                 }
-                ask.arg(ttl);
+                ask.arg(ttl).arg(DEFAULT_TTL_MS);
                 for shard in shards {
                     ask.arg(self.of(*shard).0);
                 }

@@ -1,6 +1,6 @@
 -- Looks at the generation of shards that one server holds, and begins another one when what is there was
 -- written by another server, before a restart, or is gone.
--- KEYS generation of each shard  ARGV longest-ttl, the number that is known of each or 0
+-- KEYS generation of each shard  ARGV longest-ttl default-ttl, the number that is known of each or 0
 -- Answers number and end of the doubts of each.
 local info = redis.call('INFO', 'server') .. redis.call('INFO', 'replication')
 local identity = string.match(info, 'run_id:(%w+)') .. '/' .. string.match(info, 'master_replid:(%w+)')
@@ -10,7 +10,7 @@ local function f0(x) return string.format('%.0f', x) end
 local begins, unknown, fresh, above, ttl, shards = false, false, true, t, tonumber(ARGV[1]), {}
 for i, key in ipairs(KEYS) do
   local v = redis.call('HMGET', key, 'number', 'identity', 'until', 'ttl', 'unknown', 'fresh')
-  local number, known = tonumber(v[1] or '0'), tonumber(ARGV[1 + i])
+  local number, known = tonumber(v[1] or '0'), tonumber(ARGV[2 + i])
   shards[i] = v
   above = math.max(above, number + 1, known + 1)
   ttl = math.max(ttl, tonumber(v[4] or '0'))
@@ -26,6 +26,8 @@ if fresh then
   unknown = string.find(stats, 'cmdstat_flushall', 1, true) ~= nil
     or string.find(stats, 'cmdstat_flushdb', 1, true) ~= nil
 end
+-- No host ever had a session here, as far as anybody knows.
+if unknown and ttl == 0 then ttl = tonumber(ARGV[2]) end
 local answer = {}
 for i, key in ipairs(KEYS) do
   local v = shards[i]

@@ -1,6 +1,6 @@
 -- Proves a lease of an earlier generation, or brings back what was lost. ARGV epoch owner activation lives
 --      life number text pointer seq out handled floor
---      (the snapshot's text without number and cursor; each handled one as `length last producer`)
+--      (each handled one as `length last producer`)
 -- Writes: the new bytes' expiry off, index of the owner, producers, history, record, old bytes, indexes.
 local NA = 21
 local function may(m, epoch, owner, life)
@@ -32,9 +32,7 @@ local function run(k, a)
   if not may(m, epoch, owner, life) then return phase(r, 'refused', m.epoch, m.owner) end
   local old = m.life and pointer(m.snap) or ''
   if old ~= '' and old ~= pointed and old ~= r.fact_pointer then return again(r) end
-  if redis.call('EXISTS', r.new) == 0 then
-    return phase(r, 'lost', ARGV[a + 15] .. ' 0-0 0 ' .. ARGV[a + 16])
-  end
+  if redis.call('EXISTS', r.new) == 0 then return phase(r, 'lost', ARGV[a + 16]) end
   local seq, out = tonumber(ARGV[a + 18]), tonumber(ARGV[a + 19])
   local regressed = not m.life or tonumber(m.epoch) < epoch or tonumber(m.seq) < seq
     or tonumber(m.out) < out
@@ -66,7 +64,7 @@ local function run(k, a)
     if known then regressed = regressed or known_last < tonumber(last) end
     if not known and not pruned then regressed = true end
     if not pruned and (not known or known_last < tonumber(last)) then
-      if string.sub(producer, 1, 2) ~= 'r:' then w('ZADD', r.age, m.seq, producer) end
+      if not known and string.sub(producer, 1, 2) ~= 'r:' then w('ZADD', r.age, m.seq, producer) end
       w('HSET', r.prod, producer, f0(known_epoch) .. ':' .. last)
     end
   end
@@ -76,7 +74,8 @@ local function run(k, a)
   set(r, 'settled', '')
   set(r, 'crashes', '0')
   set_phase(r, 'R', '', '', '', '')
-  set(r, 'snap', f0(number) .. ' ' .. cursor .. ' ' .. cursor_seq .. ' ' .. ARGV[a + 16])
+  set(r, 'snap', f0(number) .. ' ' .. cursor .. ' ' .. cursor_seq .. ' '
+    .. string.match(ARGV[a + 16], '^%d+ %d+%-%d+ %d+ (.*)$'))
   if seq > tonumber(m.seq) then set(r, 'seq', f0(seq)) end
   if out > tonumber(m.out) then
     w('DEL', r.hist)

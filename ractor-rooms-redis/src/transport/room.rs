@@ -113,7 +113,9 @@ impl Inner {
                 self.ask_generation(room, claim, ask, read).await.map(Answer::Acquire)
             }
             R::Reassert(claim) => self.reassert(room, *claim, floor).await,
-            R::Settle { lease: of } => self.owner(room, claim, Ask::new(&s.settle, lease(&of))).await,
+            R::Settle { lease: of } => {
+                self.owner(room, claim, Ask::new(&s.settle, lease(&of))).await
+            }
             R::Checkpoint { lease: of, snapshot: new } => {
                 let args = lease(&of).into_iter().chain(snapshot(&new)?);
                 let ask = Ask { new: Some(new.key), ..Ask::new(&s.checkpoint, args) };
@@ -145,12 +147,16 @@ impl Inner {
             R::Offer { to, until, create } => {
                 let floor = arg(exact("floor", floor.0)?);
                 let args = [text::host(&to).into(), arg(until), flag(create), floor];
-                self.ask(room, claim, Ask::new(&s.offer, args), answer::offer).await.map(Answer::Offer)
+                self.ask(room, claim, Ask::new(&s.offer, args), answer::offer)
+                    .await
+                    .map(Answer::Offer)
             }
             R::Decline { by, why } => {
                 let args = [text::host(&by).into(), text::decline(&why).into()];
                 let args = args.into_iter().chain(self.decline_args(Some(&why)));
-                self.ask(room, claim, Ask::new(&s.decline, args), answer::offer).await.map(Answer::Offer)
+                self.ask(room, claim, Ask::new(&s.decline, args), answer::offer)
+                    .await
+                    .map(Answer::Offer)
             }
             R::ReadLog { lease: of, after, max_bytes } => {
                 let max = u64::try_from(max_bytes).unwrap_or(EXACT).min(EXACT);
@@ -332,7 +338,7 @@ impl Inner {
             flag(lives),
             arg(life),
             arg(new.number),
-            text::snapshot_rest(&new).into(),
+            text::snapshot(&new).into(),
             text::pointer(&new.key).into(),
             arg(seq),
             arg(out_seq),

@@ -37,8 +37,8 @@ pub use limits::RecordLimits;
 pub use request::{Env, Lease, Reassert, Request, Seen};
 
 use crate::id::{
-    Activation, Epoch, Generation, HostId, Incarnation, Life, Millis, Number, OutSeq, Position, Producer, Seq,
-    SnapshotNumber,
+    Activation, Epoch, Generation, HostId, Incarnation, Life, Millis, Number, OutSeq, Position,
+    Producer, Seq, SnapshotNumber,
 };
 
 /// Where a room stands.

@@ -12,7 +12,9 @@ use super::record::{
     RecordLimits, Request, SnapshotKey,
 };
 use super::session::{OpenAnswer, SessionInfo, SessionSpec};
-use crate::id::{Activation, Epoch, Generation, HostId, Incarnation, Millis, Position, RoomId, Seq};
+use crate::id::{
+    Activation, Epoch, Generation, HostId, Incarnation, Millis, Position, RoomId, Seq,
+};
 
 /// One room that a host owns by the record, as the reconcile sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -116,21 +118,22 @@ impl Store {
         self.hosts_unknown &= self.is_unproved();
         self.generation = Generation(above);
         self.unproved_until = Millis(self.now.0.saturating_add(self.longest_ttl_ms));
-        self.settle_generation();
     }
 
     /// Begins a new generation with what was there at an earlier time, as after a restart that lost the
     /// end of what was written.
     pub fn restart_from(&mut self, earlier: Self) {
         let (now, generation) = (self.now, self.generation.max(earlier.generation));
-        let longest = self.longest_ttl_ms.max(earlier.longest_ttl_ms);
-        *self = Self { now, generation, longest_ttl_ms: longest, ..earlier };
+        let longest_ttl_ms = self.longest_ttl_ms.max(earlier.longest_ttl_ms);
+        // Not what a store would know, but its clock would have gone on as far.
+        let last_incarnation = self.last_incarnation.max(earlier.last_incarnation);
+        *self = Self { now, generation, longest_ttl_ms, last_incarnation, ..earlier };
         self.restart();
     }
 
     /// Begins a new generation with nothing.
     pub fn forget(&mut self) {
-        self.restart_from(Self::new(self.limits.clone()));
+        self.restart_from(Self::new(self.limits));
         self.unproved_until = Millis(self.now.0.saturating_add(self.longest_ttl_ms));
         self.hosts_unknown = true;
     }
@@ -358,11 +361,8 @@ impl Store {
     /// did not lapse: nothing is known here that is as new.
     pub fn renew_session(&mut self, by: &Incarnation, ttl_ms: u64, spec: SessionSpec) -> bool {
         let now = self.now;
-        let renewed = Session {
-            number: by.number,
-            expires: Millis(now.0.saturating_add(ttl_ms)),
-            spec,
-        };
+        let renewed =
+            Session { number: by.number, expires: Millis(now.0.saturating_add(ttl_ms)), spec };
         match self.sessions.get_mut(&by.host) {
             Some(session) if session.number > by.number => return false,
             Some(session) if session.number == by.number && session.expires <= now => return false,

@@ -8,8 +8,8 @@ use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use super::error::CloseErr;
-use crate::id::{Generation, Life, Number, OutSeq, Position, Producer, RoomId, Seq};
 use crate::id::Epoch;
+use crate::id::{Generation, Life, Number, OutSeq, Position, Producer, RoomId, Seq};
 use crate::protocol::record::{Entry, Lease, SnapshotRef};
 use crate::protocol::source::AbortReason;
 

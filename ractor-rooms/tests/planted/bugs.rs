@@ -55,6 +55,10 @@ pub(super) enum Bug {
     KeysAreText,
     FullDropsTheOldest,
     AnswersAnOldSeq,
+    ProvesByEqualEpochAlone,
+    AcquiresBeforeTheReasserts,
+    ReassertsOverANewerOwner,
+    ReassertKeepsTheOwnersCursor,
 }
 
 #[derive(Clone, Debug)]
@@ -122,6 +126,7 @@ impl Planted {
             match self.bug {
                 Bug::IgnoresOwnerInFence => lease.owner = owner.clone(),
                 Bug::IgnoresEpochInFence => lease.epoch = view.seen.epoch,
+                Bug::ProvesByEqualEpochAlone => lease.generation = self.inner.generation(room),
                 _ => {}
             }
         }
@@ -145,6 +150,10 @@ impl Planted {
                 if let Phase::Offered { to, .. } = view.phase {
                     *by = to;
                 }
+            }
+            (Bug::ReassertsOverANewerOwner, Request::Reassert(claim)) => {
+                claim.lease.epoch = view.seen.epoch;
+                claim.lease.owner = view.seen.owner.unwrap_or_else(|| claim.lease.owner.clone());
             }
             (Bug::ClosesUndrained, Request::Close { forced, .. }) => *forced = true,
             (Bug::IgnoresThePageBound, Request::ReadLog { max_bytes, .. }) => {
@@ -178,6 +187,28 @@ impl Planted {
                     }
                     other => other,
                 })
+            }
+            (
+                Bug::AcquiresBeforeTheReasserts,
+                request @ Request::Acquire { .. },
+                Answer::Acquire(AcquireAnswer::Unproved),
+            ) => {
+                let sessions = self.inner.sessions().now_or_never().unwrap().unwrap();
+                for SessionInfo { incarnation, mut spec } in sessions {
+                    spec.proved = self.inner.generation(room);
+                    let ttl = Duration::from_secs(3_600);
+                    let renewed = self.inner.renew_session(&incarnation, ttl, spec);
+                    renewed.now_or_never().unwrap().unwrap();
+                }
+                self.ask(room, request)
+            }
+            (
+                Bug::ReassertKeepsTheOwnersCursor,
+                Request::Reassert(claim),
+                Answer::Acquire(AcquireAnswer::Acquired(mut acquired)),
+            ) => {
+                acquired.snapshot = Some(claim.snapshot);
+                Answer::Acquire(AcquireAnswer::Acquired(acquired))
             }
             (Bug::RepeatedParkIsDone, Request::Park { .. }, Answer::Owner(_)) => {
                 Answer::Owner(OwnerAnswer::Done)
@@ -227,7 +258,11 @@ impl Planted {
             ) => {
                 let view = self.view(room).unwrap();
                 if let Some(owner) = view.seen.owner {
-                    let lease = Lease { epoch: view.seen.epoch, owner, generation: self.inner.generation(room) };
+                    let lease = Lease {
+                        epoch: view.seen.epoch,
+                        owner,
+                        generation: self.inner.generation(room),
+                    };
                     self.ask(room, Request::Ack { lease, received: view.last });
                 }
                 self.ask(room, Request::Append { life, producer, epoch, first, batch })

@@ -4,7 +4,9 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use super::{DeadLetter, DeclineReason, Entry, Lease, Phase, SnapshotRef};
-use crate::id::{Epoch, Generation, HostId, Incarnation, Life, Millis, Number, OutSeq, Position, Seq};
+use crate::id::{
+    Epoch, Generation, HostId, Incarnation, Life, Millis, Number, OutSeq, Position, Seq,
+};
 
 /// Whether anybody will handle what is in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -75,8 +75,7 @@ impl Record {
             }
         }
         self.snapshot = Some(snapshot);
-        self.epoch =
-            self.epoch.next().max(lease.epoch.next()).max(env.floor).max(Epoch(env.now.0));
+        self.epoch = self.epoch.next().max(lease.epoch.next()).max(env.floor).max(Epoch(env.now.0));
         self.owner = Some(activation);
         self.settled = false;
         self.phase = Phase::Running;

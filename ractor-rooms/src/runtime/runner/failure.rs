@@ -73,7 +73,9 @@ impl<R: RoomActor> RunnerState<R> {
                     return None;
                 }
                 // Nothing is counted under this lease any more, and the state is no good to re-assert.
-                Err(_) if self.meta.core.is_stale(&self.meta.shared.room, &self.meta.shared.lease) => {
+                Err(_)
+                    if self.meta.core.is_stale(&self.meta.shared.room, &self.meta.shared.lease) =>
+                {
                     self.lose();
                     return None;
                 }
@@ -99,7 +101,9 @@ impl<R: RoomActor> RunnerState<R> {
             match self.meta.core.execute(&self.meta.shared.room, request.clone()).await {
                 Ok(Answer::Owner(OwnerAnswer::Done)) => break,
                 Ok(_) => return self.lose(),
-                Err(_) if self.meta.core.is_stale(&self.meta.shared.room, &self.meta.shared.lease) => {
+                Err(_)
+                    if self.meta.core.is_stale(&self.meta.shared.room, &self.meta.shared.lease) =>
+                {
                     return self.lose();
                 }
                 Err(_) => tokio::time::sleep(self.meta.core.config.retry_interval).await,

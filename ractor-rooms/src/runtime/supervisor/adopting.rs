@@ -13,7 +13,8 @@ use crate::id::{Activation, RoomId};
 use crate::protocol::Adopter;
 use crate::protocol::adopter::{AdopterAction, AdopterEvent, AdopterState, AdopterTimer};
 use crate::protocol::record::{
-    AcquireAnswer, Acquired, Answer, DeclineReason, OwnerAnswer, ParkReason, Phase, RecordView, Request, Seen,
+    AcquireAnswer, Acquired, Answer, DeclineReason, OwnerAnswer, ParkReason, Phase, RecordView,
+    Request, Seen,
 };
 use crate::protocol::session::HostState;
 use crate::protocol::source::SourceEvent;

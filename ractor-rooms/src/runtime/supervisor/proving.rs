@@ -150,12 +150,7 @@ impl Supervisor {
         });
     }
 
-    pub(super) fn reasserted(
-        &mut self,
-        room: &RoomId,
-        token: u64,
-        answer: Option<AcquireAnswer>,
-    ) {
+    pub(super) fn reasserted(&mut self, room: &RoomId, token: u64, answer: Option<AcquireAnswer>) {
         let next = self.token();
         let Some(slot) = self.slots.get_mut(room).filter(|slot| slot.adopter.is_none()) else {
             return;

@@ -46,8 +46,7 @@ impl Supervisor {
             }
             let Some(slot) = self.slots.get(&room).filter(|slot| slot.knows(&activation)) else {
                 let generation = self.core.transport.generation(&room);
-                let lease =
-                    crate::protocol::record::Lease { epoch, owner: activation, generation };
+                let lease = crate::protocol::record::Lease { epoch, owner: activation, generation };
                 self.give_back(&room, lease, None);
                 continue;
             };

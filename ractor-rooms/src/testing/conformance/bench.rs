@@ -10,8 +10,8 @@ use futures::stream::BoxStream;
 
 use super::super::Subject;
 use crate::id::{
-    Activation, Epoch, Generation, HostId, Incarnation, Life, Millis, Number, OutSeq, Position, Producer,
-    RoomId, Seq, SnapshotNumber,
+    Activation, Epoch, Generation, HostId, Incarnation, Life, Millis, Number, OutSeq, Position,
+    Producer, RoomId, Seq, SnapshotNumber,
 };
 use crate::protocol::record::{
     AcquireAnswer, Acquired, Answer, AppendAnswer, CloseAnswer, DeclineReason, Entry, Lease,

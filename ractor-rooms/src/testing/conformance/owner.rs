@@ -98,6 +98,7 @@ pub(super) async fn fences_refuse_an_old_lease(b: &Bench<'_>) {
     b.own(&room, &other).await;
     all_fenced(b, &room, &old, "taken over").await;
     let missing = crate::id::RoomId::new("conformance", "never made").unwrap();
+    let old = Lease { generation: b.here.generation(&missing), ..old };
     for request in requests(&old, &unwritten_snapshot(&old, 1, Position::START)) {
         match b.ask(&missing, request.clone()).await {
             Answer::Owner(OwnerAnswer::Fenced { .. })

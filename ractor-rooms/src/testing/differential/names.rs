@@ -13,7 +13,7 @@ pub(super) struct Names {
     epochs: BTreeMap<RoomId, Vec<u64>>,
     positions: BTreeMap<RoomId, Vec<Position>>,
     incarnations: BTreeMap<HostId, Vec<u64>>,
-    generations: Vec<u64>,
+    generations: BTreeMap<RoomId, Vec<u64>>,
     /// New numbers that did not grow.
     pub(super) complaints: Vec<String>,
 }
@@ -46,10 +46,11 @@ impl Names {
     }
 
     pub(super) fn name_generation(&mut self, generation: Generation) -> Generation {
-        if generation.0 == 0 {
+        let Some(room) = self.room.clone().filter(|_| generation.0 != 0) else {
             return generation;
-        }
-        Generation(BASE + named(&mut self.generations, generation.0, &mut self.complaints) as u64)
+        };
+        let known = self.generations.entry(room).or_default();
+        Generation(BASE + named(known, generation.0, &mut self.complaints) as u64)
     }
 
     /// Names the incarnations that were opened; the others stay as they are.
@@ -121,8 +122,8 @@ impl Rename for Translate<'_> {
     }
 
     fn generation(&mut self, generation: Generation) -> Generation {
-        let (from, to) = (&self.from.generations, &self.to.generations);
-        Generation(translated(Some(from), Some(to), generation.0))
+        let of = |names: &'_ Names| self.room.and_then(|room| names.generations.get(room)).cloned();
+        Generation(translated(of(self.from).as_ref(), of(self.to).as_ref(), generation.0))
     }
 
     fn time(&mut self, time: Millis) -> Millis {
