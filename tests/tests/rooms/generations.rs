@@ -54,7 +54,7 @@ async fn restarts_in_the_middle_of_moves_lose_nothing<C: Class>() {
     let cluster = Cluster::of(3).await;
     cluster.place::<C>("busy", 0).await;
     let mut nth = 0_u32;
-    under_traffic::<C>(&cluster, 30, async || {
+    under_traffic::<C>(&cluster, 12, async || {
         nth += 1;
         let restart = async {
             // A little later each time, so that each state of the move is met.

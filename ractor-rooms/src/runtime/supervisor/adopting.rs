@@ -186,6 +186,7 @@ impl Supervisor {
         match adopting.machine.state() {
             AdopterState::Live { .. } => {
                 slot.adopter = None;
+                slot.asserted_at = None; // only what failed is tried again after a pause
                 slot.idle = (0, self.core.clock.mark());
                 if resuming {
                     self.source_now(room, SourceEvent::Reacquired);
