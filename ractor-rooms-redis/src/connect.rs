@@ -4,6 +4,7 @@
 mod bad_input_test;
 mod checks;
 mod diagnose;
+mod generations;
 #[cfg(feature = "sentinel")]
 mod sentinel;
 #[cfg(test)]
@@ -14,21 +15,25 @@ mod sentinel_test;
 mod tls_test;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use parking_lot::Mutex;
+use futures::stream::{self, StreamExt, TryStreamExt};
 use redis::aio::SendError;
-use redis::{AsyncConnectionConfig, ConnectionInfo, ProtocolVersion, PushInfo};
-use tokio::sync::watch;
+use redis::{AsyncConnectionConfig, ConnectionInfo, ProtocolVersion, PushInfo, RedisError, Value};
 
 use crate::config::{RedisConfig, Topology};
 use crate::error::ConnectErr;
+use crate::keys::Layout;
 use crate::link::Conn;
+use generations::Generations;
 
 /// How long all checks at the start may take.
 const OPEN: Duration = Duration::from_millis(2_800);
 /// How long one connection may take to be made.
 const CONNECT: Duration = Duration::from_millis(1_000);
+/// How many shards of a cluster are looked at at once.
+pub(crate) const LOOKS: usize = 64;
 /// Requests that the client library queues for its writing task. Above what a line has in flight, so that
 /// the first poll of a request always queues it.
 const PIPELINE_BUFFER: usize = 1_024;
@@ -40,23 +45,25 @@ pub(crate) type PushSender = Arc<dyn Fn(PushInfo) -> Result<(), SendError> + Sen
 pub(crate) struct Connector {
     config: RedisConfig,
     addresses: Vec<ConnectionInfo>,
-    /// Run and replication history of the servers that were last seen.
-    identity: Mutex<Option<Vec<String>>>,
-    generation: watch::Sender<u64>,
+    generations: Generations,
+    /// Whether the start is over: only then it is known that the store may be written to.
+    checked: AtomicBool,
 }
 
 impl Connector {
     /// Reads the configuration and checks the server. Takes at most 3 s.
     pub(crate) async fn open(config: RedisConfig) -> Result<Arc<Self>, ConnectErr> {
         let addresses = config.addresses()?;
-        let connector = Arc::new(Self {
-            config,
-            addresses,
-            identity: Mutex::new(None),
-            generation: watch::Sender::new(0),
-        });
+        let cluster = config.is_cluster();
+        let layout = Layout::new(&config.namespace, config.shards, cluster);
+        let generations = Generations::new(layout, cluster);
+        let checked = AtomicBool::new(false);
+        let connector = Arc::new(Self { config, addresses, generations, checked });
         match tokio::time::timeout(OPEN, connector.check()).await {
-            Ok(checked) => checked.map(|()| connector),
+            Ok(result) => {
+                connector.checked.store(true, Ordering::SeqCst);
+                result.map(|()| connector)
+            }
             Err(_) => Err(ConnectErr::Silent { address: connector.address(), waited: OPEN }),
         }
     }
@@ -65,8 +72,8 @@ impl Connector {
         &self.config
     }
 
-    pub(crate) fn generation(&self) -> watch::Receiver<u64> {
-        self.generation.subscribe()
+    pub(crate) fn generations(&self) -> &Generations {
+        &self.generations
     }
 
     /// Where the store is, for messages.
@@ -89,6 +96,10 @@ impl Connector {
                 Topology::Cluster => self.connect_cluster(push).await?,
             };
             self.recognise(&mut conn).await?;
+            if self.checked.load(Ordering::SeqCst) {
+                // Before anything else is sent on it.
+                self.look(&conn).await?;
+            }
             Ok(conn)
         });
         made.await.unwrap_or(Err(ConnectErr::Silent { address, waited: CONNECT * 2 }))
@@ -180,7 +191,7 @@ impl Connector {
         Err(ConnectErr::MissingFeature { feature: "sentinel" })
     }
 
-    /// Compares the servers with those that were there before. Others may hold other data.
+    /// Whether the servers are masters, or no store at all.
     async fn recognise(&self, conn: &mut Conn) -> Result<(), ConnectErr> {
         let infos = match conn.info().await {
             Ok(infos) => infos,
@@ -190,27 +201,33 @@ impl Connector {
             }
             Err(error) => return Err(diagnose::refusal(&error, &self.address())),
         };
-        let mut seen = Vec::with_capacity(infos.len());
-        for info in &infos {
-            if checks::field(info, "role") == Some("slave") {
-                return Err(ConnectErr::Replica { address: self.address() });
-            }
-            let run = checks::field(info, "run_id").unwrap_or_default();
-            let history = checks::field(info, "master_replid").unwrap_or_default();
-            seen.push(format!("{run}/{history}"));
-        }
-        seen.sort_unstable();
-        let mut identity = self.identity.lock();
-        match &*identity {
-            Some(before) if *before == seen => {}
-            Some(before) => {
-                tracing::warn!(?before, now = ?seen, "the store's servers changed");
-                *identity = Some(seen);
-                self.generation.send_modify(|generation| *generation += 1);
-            }
-            None => *identity = Some(seen),
+        if infos.iter().any(|info| checks::field(info, "role") == Some("slave")) {
+            return Err(ConnectErr::Replica { address: self.address() });
         }
         Ok(())
+    }
+
+    /// Learns the generation of each shard, or begins another one if the server is not the one that wrote it.
+    async fn look(&self, conn: &Conn) -> Result<(), ConnectErr> {
+        let address = self.address();
+        let asked = stream::iter(self.generations.questions()).map(|(shards, pipeline)| {
+            let mut conn = conn.clone();
+            async move {
+                let value = conn.send(&pipeline).await?.into_iter().next().unwrap_or(Value::Nil);
+                Ok::<_, RedisError>((shards, value.extract_error()?))
+            }
+        });
+        let answers: Vec<_> = asked
+            .buffer_unordered(LOOKS)
+            .try_collect()
+            .await
+            .map_err(|error| diagnose::refusal(&error, &address))?;
+        if self.generations.learn(&answers) {
+            Ok(())
+        } else {
+            let reason = "its generation cannot be read".to_owned();
+            Err(ConnectErr::Refused { address, reason })
+        }
     }
 }
 

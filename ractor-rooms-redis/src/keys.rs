@@ -43,7 +43,7 @@ impl Layout {
         format!("{}:{{s{shard:04}}}:", self.namespace)
     }
 
-    /// A key of a shard: `owned` or `unrest`.
+    /// A key of a shard: `owned`, `unrest` or `generation`.
     pub(crate) fn of_shard(&self, shard: u16, field: &str) -> Bytes {
         (self.shard_prefix(shard) + field).into()
     }

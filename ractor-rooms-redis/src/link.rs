@@ -26,9 +26,12 @@ mod push_test;
 pub(crate) mod scripts;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
+use futures::stream::{self, StreamExt, TryStreamExt};
 use ractor::ActorRef;
+use ractor_rooms::id::Generation;
 use ractor_rooms::transport::TransportErr;
 use redis::Value;
 use tokio::sync::watch;
@@ -36,7 +39,7 @@ use tokio::sync::watch;
 pub(crate) use conn::Conn;
 pub(crate) use subscription::Subscription;
 
-use crate::connect::Connector;
+use crate::connect::{Connector, LOOKS};
 use crate::error::ConnectErr;
 use crate::script::Script;
 use crate::words::Words;
@@ -76,6 +79,8 @@ struct Inner {
     bulk: Arc<Line>,
     push: Arc<PushLine>,
     root: ActorRef<RootMessage>,
+    /// One look at the generations at a time serves all that found another one.
+    looking: tokio::sync::Mutex<()>,
 }
 
 impl Link {
@@ -87,7 +92,14 @@ impl Link {
         let bulk = Line::new("bulk", connector.clone(), bulk_deadline);
         let push = PushLine::new(connector.clone());
         let root = Root::start(commands.clone(), bulk.clone(), push.clone()).await?;
-        Ok(Self(Arc::new(Inner { connector, commands, bulk, push, root })))
+        Ok(Self(Arc::new(Inner {
+            connector,
+            commands,
+            bulk,
+            push,
+            root,
+            looking: tokio::sync::Mutex::default(),
+        })))
     }
 
     /// Carries a script out, in the order of calls with the same hash tag. The same bytes are sent again
@@ -137,10 +149,63 @@ impl Link {
         self.0.connector.config().is_cluster()
     }
 
-    /// A number that rises when the server behind the connections may be another, or have other data: its
-    /// run, replication history or set of masters changed.
-    pub(crate) fn generation(&self) -> watch::Receiver<u64> {
-        self.0.connector.generation()
+    /// The generation of a shard, as far as it is known.
+    pub(crate) fn generation_of(&self, shard: u16) -> Generation {
+        self.0.connector.generations().of(shard)
+    }
+
+    /// The newest of any shard; told anew whenever one has begun.
+    pub(crate) fn generations(&self) -> watch::Receiver<Generation> {
+        self.0.connector.generations().newest()
+    }
+
+    /// Whether hosts may still have to re-assert what they run.
+    pub(crate) fn is_doubtful(&self) -> bool {
+        self.0.connector.generations().is_doubtful()
+    }
+
+    /// No host has to any more.
+    pub(crate) fn settled(&self, generation: Generation) {
+        self.0.connector.generations().settled(generation);
+    }
+
+    /// Looks at the generations again, unless that of the shard is another than the caller's by now.
+    ///
+    /// # Errors
+    /// As [`Link::call`].
+    pub(crate) async fn look(&self, shard: u16, stale: Generation) -> Result<(), TransportErr> {
+        let _one = self.0.looking.lock().await;
+        if self.generation_of(shard) > stale {
+            return Ok(());
+        }
+        self.look_now().await
+    }
+
+    /// Notes how long a session lasts, for whoever has to wait for its end after a loss.
+    ///
+    /// # Errors
+    /// As [`Link::call`].
+    pub(crate) async fn note_ttl(&self, ttl: Duration) -> Result<(), TransportErr> {
+        let ttl = u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX).min(crate::text::EXACT / 2);
+        if self.0.connector.generations().note_ttl(ttl) {
+            let _one = self.0.looking.lock().await;
+            self.look_now().await?;
+        }
+        Ok(())
+    }
+
+    async fn look_now(&self) -> Result<(), TransportErr> {
+        let generations = self.0.connector.generations();
+        let asked = stream::iter(generations.questions()).map(|(shards, pipeline)| async move {
+            let value = self.read(pipeline).await?.into_iter().next().unwrap_or(Value::Nil);
+            Ok::<_, TransportErr>((shards, value))
+        });
+        let answers: Vec<_> = asked.buffer_unordered(LOOKS).try_collect().await?;
+        if generations.learn(&answers) {
+            Ok(())
+        } else {
+            Err(crate::reply::Damaged.unanswered("generation"))
+        }
     }
 }
 

@@ -51,6 +51,7 @@ macro_rules! scripts {
 scripts! {
     append: [] "append";
     acquire: [ROOM] "acquire";
+    reassert: [ROOM] "reassert";
     settle: [ROOM] "settle";
     checkpoint: [ROOM] "checkpoint";
     ack: [ROOM] "ack";
@@ -70,6 +71,7 @@ scripts! {
     owners: [] "owners";
     open: [] "open";
     renew: [] "renew";
+    prove: [] "prove";
     end: [] "end";
     post: [] "post";
     inbox: [] "inbox";

@@ -65,9 +65,10 @@ fn golden_bytes() {
         load: 1,
         capacity: 2,
         kinds: [(ractor_rooms::id::Kind::new("a;b").unwrap(), 7)].into(),
+        proved: ractor_rooms::id::Generation(3),
     };
-    assert_eq!(wire::spec(&spec), "cordoned 1 2 3:a;b:7;");
-    let stored = Bytes::from("41 cordoned 1 2 3:a;b:7;");
+    assert_eq!(wire::spec(&spec), "cordoned 1 2 3 3:a;b:7;");
+    let stored = Bytes::from("41 cordoned 1 2 3 3:a;b:7;");
     assert_eq!(wire::parse_session(stored), Some((41, spec)));
 }
 
@@ -177,10 +178,10 @@ fn hostile_bytes_are_refused() {
     let header = [b"1 1 1 0 0 2 ", &producer[..]].concat();
     let batch = wire::batch(&[Bytes::from_static(b"ab")]).unwrap();
     let room_text = text::room(&id);
-    let head = format!("E7 1-1 {} {} {} ", room_text.len(), header.len(), batch.len());
+    let head = format!("E7 9 1-1 {} {} {} ", room_text.len(), header.len(), batch.len());
     let entry = [head.as_bytes(), &room_text, &header, &batch].concat();
     assert!(matches!(entries(&entry)[..], [Some(_)]));
-    let unreadable = [b"E7 1-1 1 1 1 xxx", &entry[1..], &entry[1..]].concat();
+    let unreadable = [b"E7 9 1-1 1 1 1 xxx", &entry[1..], &entry[1..]].concat();
     assert!(matches!(entries(&unreadable)[..], [None, Some(_), Some(_)]), "it hides no other");
     let events = [b"V1 1 8 ", &room_text[..], &batch].concat();
     let samples = [
@@ -191,7 +192,7 @@ fn hostile_bytes_are_refused() {
         [b"C1 8 ", &room_text[..], b"over"].concat(),
         b"L1 letter".to_vec(),
         b"R1".to_vec(),
-        b"E1 1-1 18446744073709551615 18446744073709551615 18446744073709551615 x".to_vec(),
+        b"E1 1 1-1 18446744073709551615 18446744073709551615 18446744073709551615 x".to_vec(),
         b"V1 18446744073709551615 9 6:chat:l\xff\xff\xff\xff".to_vec(),
     ];
     for sample in samples {

@@ -33,7 +33,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::FutureExt;
 use futures::stream::BoxStream;
-use ractor_rooms::id::{Epoch, HostId, Incarnation, Millis, RoomId};
+use ractor_rooms::id::{Epoch, Generation, HostId, Incarnation, Millis, RoomId};
 use ractor_rooms::protocol::record::{Answer, RecordLimits, Request, SnapshotKey};
 use ractor_rooms::protocol::session::{OpenAnswer, SessionInfo, SessionSpec};
 use ractor_rooms::protocol::store::{Owned, Unrest};
@@ -62,7 +62,7 @@ struct Inner {
     scripts: Scripts,
     limits: RecordLimits,
     known: Arc<Known>,
-    generation: watch::Receiver<u64>,
+    generation: watch::Receiver<Generation>,
     /// How many snapshots were put up in pieces.
     uploads: AtomicU64,
 }
@@ -76,16 +76,10 @@ impl RedisTransport {
         RedisConfig::new(url).connect().await
     }
 
-    /// A number that rises when the servers of the store changed: one restarted, or another one is the
-    /// master now. What the store had answered for shortly before may be lost then.
-    pub fn generation(&self) -> watch::Receiver<u64> {
-        self.0.link.generation()
-    }
-
     fn over(link: Link, config: &RedisConfig) -> Self {
         let layout = Layout::new(&config.namespace, config.shards, link.is_cluster());
         Self(Arc::new(Inner {
-            generation: link.generation(),
+            generation: link.generations(),
             link,
             layout,
             scripts: Scripts::new(),
@@ -108,7 +102,65 @@ impl RedisConfig {
     }
 }
 
+/// Why an operation on a room was not answered as such.
+#[derive(Debug)]
+enum Failed {
+    Transport(TransportErr),
+    /// The lease that it was asked under is of another generation than this.
+    OtherGeneration(Generation),
+}
+
+impl From<TransportErr> for Failed {
+    fn from(error: TransportErr) -> Self {
+        Self::Transport(error)
+    }
+}
+
+impl Failed {
+    /// For what was asked without a lease.
+    fn into_transport(self) -> TransportErr {
+        match self {
+            Self::Transport(error) => error,
+            Self::OtherGeneration(generation) => {
+                let reason = format!("the store is in generation {generation}");
+                TransportErr::Unavailable { reason }
+            }
+        }
+    }
+}
+
+/// How often a call may find that another generation has begun since it was made.
+const GENERATIONS: usize = 8;
+
 impl Inner {
+    /// One item of a script on a shard, and the generation that answered it. `claim` is what the caller
+    /// insists on; without one the call goes again under a generation that has begun meanwhile.
+    async fn run_in(
+        &self,
+        shard: u16,
+        claim: Option<Generation>,
+        script: &Script,
+        keys: Vec<Bytes>,
+        args: Vec<Bytes>,
+    ) -> Result<(String, Reply, Generation), Failed> {
+        for _ in 0..GENERATIONS {
+            let known = self.link.generation_of(shard);
+            let generation = claim.unwrap_or(known);
+            if generation < known {
+                return Err(Failed::OtherGeneration(known));
+            }
+            let mut args = args.clone();
+            args.push(generation.to_string().into());
+            let (code, reply) = self.run(script, keys.clone(), args).await?;
+            if code != "generation" {
+                return Ok((code, reply, generation));
+            }
+            self.link.look(shard, generation).await?;
+        }
+        let reason = format!("{GENERATIONS} generations began while it was asked");
+        Err(TransportErr::Unavailable { reason }.into())
+    }
+
     /// One item of a script, and what it answered.
     async fn run(
         &self,
@@ -121,24 +173,36 @@ impl Inner {
         read(script.name, self.link.call(call).await?)
     }
 
-    /// The same for so many items of one script without arguments, which all must be where one question can
-    /// be about them.
-    async fn run_many(
+    /// One item without arguments for each of some shards, which all must be where one question can be about
+    /// them.
+    async fn run_on(
         &self,
+        shards: &[u16],
         script: &Script,
-        items: usize,
-        keys: Vec<Bytes>,
+        keys: &[Bytes],
     ) -> Result<Vec<Result<(String, Reply), TransportErr>>, TransportErr> {
-        let name = script.name;
-        let args = vec![Bytes::from(items.to_string())];
-        let (keys, args) = (keys.into(), args.into());
-        let call = Call { script: script.clone(), keys, args, merge: Merge::Never };
-        match self.link.call(call).await? {
-            Value::Array(values) if values.len() == items => {
-                Ok(values.into_iter().map(|value| read(name, value)).collect())
-            }
-            _ => Err(crate::reply::Damaged.unanswered(name)),
+        for _ in 0..GENERATIONS {
+            let known = shards.iter().map(|shard| (*shard, self.link.generation_of(*shard)));
+            let known: Vec<(u16, Generation)> = known.collect();
+            let mut args = vec![Bytes::from(shards.len().to_string())];
+            args.extend(known.iter().map(|(_, generation)| Bytes::from(generation.to_string())));
+            let (keys, args) = (keys.to_vec().into(), args.into());
+            let call = Call { script: script.clone(), keys, args, merge: Merge::Never };
+            let answers: Vec<_> = match self.link.call(call).await? {
+                Value::Array(values) if values.len() == shards.len() => {
+                    values.into_iter().map(|value| read(script.name, value)).collect()
+                }
+                _ => return Err(crate::reply::Damaged.unanswered(script.name)),
+            };
+            let other = |answer: &Result<(String, Reply), TransportErr>| {
+                answer.as_ref().is_ok_and(|(code, _)| code == "generation")
+            };
+            let Some(at) = answers.iter().position(other) else { return Ok(answers) };
+            let (shard, generation) = known[at];
+            self.link.look(shard, generation).await?;
         }
+        let reason = format!("{GENERATIONS} generations began while it was asked");
+        Err(TransportErr::Unavailable { reason })
     }
 }
 
@@ -188,6 +252,14 @@ fn millis(duration: Duration) -> u64 {
 }
 
 impl Transport for RedisTransport {
+    fn generation(&self, room: &RoomId) -> Generation {
+        self.0.link.generation_of(self.0.layout.shard(room))
+    }
+
+    fn generations(&self) -> watch::Receiver<Generation> {
+        self.0.link.generations()
+    }
+
     fn execute(
         &self,
         room: &RoomId,
@@ -195,10 +267,13 @@ impl Transport for RedisTransport {
         floor: Epoch,
     ) -> TransportFuture<'_, Answer> {
         // Apart from the others: a future of all operations is much larger than that of the most frequent.
-        if let Request::Append { life, producer, epoch, first, batch } = &request {
-            let (life, epoch, first) = (*life, *epoch, *first);
-            let prepared = self.0.prepare(room, &Append { life, producer, epoch, first, batch });
-            return async move { self.0.append(prepared?).await.map(Answer::Append) }.boxed();
+        if let Request::Append { life, producer, epoch, first, batch } = request {
+            let append = Append { life, producer, epoch, first, batch };
+            let (room, prepared) = (room.clone(), self.0.prepare(room, &append));
+            return async move {
+                self.0.append(&room, &append, prepared?).await.map(Answer::Append)
+            }
+            .boxed();
         }
         let room = room.clone();
         async move { self.0.execute(&room, request, floor, None).await }.boxed()

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use bytes::{BufMut, Bytes, BytesMut};
-use ractor_rooms::id::{Epoch, Kind, Life, Millis, Number, OutSeq, RoomId, Seq};
+use ractor_rooms::id::{Epoch, Generation, Kind, Life, Millis, Number, OutSeq, RoomId, Seq};
 use ractor_rooms::protocol::record::{DeadLetter, Entry, OfferNotice};
 use ractor_rooms::protocol::session::{HostState, SessionSpec};
 use ractor_rooms::transport::Push;
@@ -128,12 +128,13 @@ fn room(bytes: &mut Bytes) -> Option<RoomId> {
     text::parse_room(&take(bytes, length)?)
 }
 
-/// Entries one after the other, each as `epoch id length-of-room length-of-header length-of-batch `, then the
-/// room, the header and the batch.
+/// Entries one after the other, each as `epoch generation id length-of-room length-of-header length-of-batch `,
+/// then the room, the header and the batch.
 fn entries(mut bytes: Bytes) -> Option<Vec<Option<Push>>> {
     let mut entries = Vec::new();
     while !bytes.is_empty() {
         let epoch = Epoch(number(&mut bytes, b' ')?);
+        let generation = Generation(number(&mut bytes, b' ')?);
         let id = word(&mut bytes, b' ')?;
         let mut lengths = [0; 3];
         for length in &mut lengths {
@@ -143,7 +144,7 @@ fn entries(mut bytes: Bytes) -> Option<Vec<Option<Push>>> {
         let (room, header) = (take(&mut bytes, room)?, take(&mut bytes, header)?);
         let batch = take(&mut bytes, batch)?;
         let push = text::parse_room(&room).zip(entry(&id, header, batch));
-        entries.push(push.map(|(room, entry)| Push::Entry { room, epoch, entry }));
+        entries.push(push.map(|(room, entry)| Push::Entry { room, epoch, generation, entry }));
     }
     Some(entries)
 }
@@ -188,7 +189,7 @@ pub(crate) fn hear(mut bytes: Bytes) -> Option<Heard> {
     }))
 }
 
-/// A session's spec: `state load capacity `, then each kind as `length:kind:version;`.
+/// A session's spec: `state load capacity proved `, then each kind as `length:kind:version;`.
 pub(crate) fn spec(spec: &SessionSpec) -> Bytes {
     let state = match spec.state {
         HostState::Joining => "joining",
@@ -196,7 +197,7 @@ pub(crate) fn spec(spec: &SessionSpec) -> Bytes {
         HostState::Cordoned => "cordoned",
         HostState::Draining => "draining",
     };
-    let mut text = format!("{state} {} {} ", spec.load, spec.capacity);
+    let mut text = format!("{state} {} {} {} ", spec.load, spec.capacity, spec.proved);
     for (kind, version) in &spec.kinds {
         text += &format!("{}:{kind}:{version};", kind.as_str().len());
     }
@@ -215,6 +216,7 @@ pub(crate) fn parse_session(mut bytes: Bytes) -> Option<(u64, SessionSpec)> {
     };
     let load = u32::try_from(number(&mut bytes, b' ')?).ok()?;
     let capacity = u32::try_from(number(&mut bytes, b' ')?).ok()?;
+    let proved = Generation(number(&mut bytes, b' ')?);
     let mut kinds = BTreeMap::new();
     while !bytes.is_empty() {
         let length = number(&mut bytes, b':')?;
@@ -225,5 +227,5 @@ pub(crate) fn parse_session(mut bytes: Bytes) -> Option<(u64, SessionSpec)> {
         let version = u32::try_from(number(&mut bytes, b';')?).ok()?;
         kinds.insert(Kind::new(kind).ok()?, version);
     }
-    Some((id, SessionSpec { state, load, capacity, kinds }))
+    Some((id, SessionSpec { state, load, capacity, kinds, proved }))
 }

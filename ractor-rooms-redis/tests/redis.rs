@@ -13,6 +13,8 @@ mod cluster;
 mod faults;
 #[path = "redis/field_reports.rs"]
 mod field_reports;
+#[path = "redis/generations.rs"]
+mod generations;
 #[path = "redis/holes.rs"]
 mod holes;
 #[path = "redis/hosts.rs"]

@@ -220,6 +220,11 @@ number!(
     Epoch
 );
 number!(
+    /// How often a store may have lost data: grows with each restart, failover or emptying of the part of
+    /// the store that holds a room, and never repeats.
+    Generation
+);
+number!(
     /// The number of one birth of a room. Sequence numbers and member positions belong to a life.
     Life
 );

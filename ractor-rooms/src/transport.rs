@@ -24,11 +24,12 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use serde::{Deserialize, Serialize};
+use tokio::sync::watch;
 
 pub use error::TransportErr;
 pub use memory::MemoryTransport;
 
-use crate::id::{Epoch, HostId, Incarnation, Life, OutSeq, RoomId};
+use crate::id::{Epoch, Generation, HostId, Incarnation, Life, OutSeq, RoomId};
 use crate::protocol::record::{Answer, Entry, OfferNotice, Request, SnapshotKey};
 use crate::protocol::session::{OpenAnswer, SessionInfo, SessionSpec};
 use crate::protocol::store::{Owned, Unrest};
@@ -45,6 +46,8 @@ pub enum Push {
         room: RoomId,
         /// The epoch it is owned under.
         epoch: Epoch,
+        /// The store's generation when it was written. An owner of another one ignores it.
+        generation: Generation,
         /// The entry.
         entry: Entry,
     },
@@ -105,6 +108,13 @@ pub struct Letter {
 /// # Cancel safety
 /// A dropped future may still take effect, as one that was [`TransportErr::Unanswered`].
 pub trait Transport: Send + Sync + std::fmt::Debug + 'static {
+    /// The generation of the part of the store that holds a room, as far as this transport knows. Whatever
+    /// it answered under an earlier one may be lost.
+    fn generation(&self, room: &RoomId) -> Generation;
+
+    /// The newest generation of any part of the store; told anew whenever one has begun.
+    fn generations(&self) -> watch::Receiver<Generation>;
+
     /// Carries one request out on a room's record. `floor` is the lowest epoch that may be given out.
     ///
     /// # Errors

@@ -106,7 +106,13 @@ async fn view(t: &Faulty) -> ractor_rooms::protocol::record::RecordView {
 
 async fn open(t: &Faulty, name: &str) -> Incarnation {
     let kinds = std::collections::BTreeMap::new();
-    let spec = SessionSpec { state: HostState::Ready, load: 0, capacity: 1, kinds };
+    let spec = SessionSpec {
+        state: HostState::Ready,
+        load: 0,
+        capacity: 1,
+        kinds,
+        proved: Default::default(),
+    };
     match t.open_session(&host(name), Duration::from_secs(60), spec).await {
         Ok(OpenAnswer::Opened(incarnation)) => incarnation,
         other => panic!("{other:?}"),

@@ -12,7 +12,7 @@ use futures::channel::mpsc;
 use futures::stream::{self, BoxStream, StreamExt};
 use futures::{FutureExt, TryFutureExt};
 use ractor_rooms::MemoryTransport;
-use ractor_rooms::id::{Epoch, HostId, Incarnation, RoomId};
+use ractor_rooms::id::{Epoch, Generation, HostId, Incarnation, RoomId};
 use ractor_rooms::protocol::record::{Answer, Request, SnapshotKey};
 use ractor_rooms::protocol::session::{OpenAnswer, SessionInfo, SessionSpec};
 use ractor_rooms::protocol::store::{Owned, Unrest};
@@ -141,6 +141,14 @@ impl Held {
 }
 
 impl Transport for Meddler {
+    fn generation(&self, room: &RoomId) -> Generation {
+        self.0.store.generation(room)
+    }
+
+    fn generations(&self) -> watch::Receiver<Generation> {
+        self.0.store.generations()
+    }
+
     fn execute(
         &self,
         room: &RoomId,

@@ -16,6 +16,8 @@ mod bursts;
 mod calls;
 #[path = "rooms/field_reports.rs"]
 mod field_reports;
+#[path = "rooms/generations.rs"]
+mod generations;
 #[path = "rooms/holes.rs"]
 mod holes;
 #[path = "rooms/life.rs"]

@@ -32,6 +32,7 @@ impl Connector {
         self.check_eviction(&mut conn).await?;
         self.check_rights(&mut conn).await?;
         self.check_config(&mut conn).await?;
+        self.look(&conn).await?;
         self.check_pushes().await
     }
 

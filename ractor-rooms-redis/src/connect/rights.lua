@@ -12,7 +12,7 @@ local probes = {
   {'ZADD', k, '0', 'a'}, {'ZSCORE', k, 'a'}, {'ZCARD', k}, {'ZRANGE', k, '0', '0'},
   {'ZRANGEBYLEX', k, '-', '+', 'LIMIT', '0', '1'}, {'ZREMRANGEBYSCORE', k, '-inf', '-1'},
   {'ZREM', k, 'a'}, {'UNLINK', k},
-  {ARGV[1], k, ''}, {'TIME'},
+  {ARGV[1], k, ''}, {'TIME'}, {'INFO', 'server'},
 }
 for _, probe in ipairs(probes) do
   local answer = redis.pcall(unpack(probe))

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use ractor_rooms::id::Generation;
+
 use crate::config::RedisConfig;
 use crate::error::ConnectErr;
 use crate::link::Link;
@@ -26,7 +28,7 @@ async fn ten(link: &Link) {
 }
 
 /// Goes on with the same call until it is answered by the master after the failover.
-async fn goes_on(link: &Link, generation: &mut tokio::sync::watch::Receiver<u64>) {
+async fn goes_on(link: &Link, generation: &mut tokio::sync::watch::Receiver<Generation>) {
     let changed = async {
         generation.changed().await.expect("the link lives");
         while link.call(log_to(KEY, 10)).await.is_err() {}
@@ -44,7 +46,7 @@ async fn count(url: &str) -> i64 {
 async fn link_follows_a_failover() {
     let mut set = PrivateSentinel::start().await.expect("five servers start");
     let link = config(&set).open().await.expect("the master serves");
-    let mut generation = link.generation();
+    let mut generation = link.generations();
     generation.mark_unchanged();
     ten(&link).await;
     let before = *generation.borrow();
@@ -61,7 +63,7 @@ async fn link_follows_a_failover() {
 async fn link_goes_on_when_the_master_dies() {
     let mut set = PrivateSentinel::start().await.expect("five servers start");
     let link = config(&set).open().await.expect("the master serves");
-    let mut generation = link.generation();
+    let mut generation = link.generations();
     generation.mark_unchanged();
     ten(&link).await;
     set.servers_mut()[0].kill9().expect("killed");

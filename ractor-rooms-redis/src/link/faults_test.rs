@@ -72,8 +72,8 @@ async fn order_holds_over_kills_of_the_server() {
     let options = ServerOptions::default().append_only();
     let mut server = PrivateServer::start_with(options).await.expect("redis-server starts");
     let link = open(server.url()).await;
-    let mut generation = link.generation();
-    let before = *generation.borrow_and_update();
+    let mut generation = link.generations();
+    let mut before = *generation.borrow_and_update();
     for round in 0..4 {
         let appending = tokio::spawn({
             let link = link.clone();
@@ -86,8 +86,8 @@ async fn order_holds_over_kills_of_the_server() {
             .expect("the calls end")
             .expect("no panic");
         // Two restarts that no connection was opened between cannot be told apart.
-        let risen = generation.wait_for(|now| *now > before + round);
-        tokio::time::timeout(Duration::from_secs(10), risen)
+        let risen = generation.wait_for(|now| *now > before);
+        before = *tokio::time::timeout(Duration::from_secs(10), risen)
             .await
             .expect("each restart is another generation")
             .expect("the link lives");

@@ -358,6 +358,10 @@ impl Queue {
                         self.known.remove(&(batch.lane.clone(), item.call.script.sha.clone()));
                     }
                     again.extend(command.items);
+                    // Only here a node may have restarted behind a connection that the library made again.
+                    if self.cluster {
+                        next = Next::Reconnect("a server has forgotten the scripts");
+                    }
                 }
                 Fault::Later => {
                     next = Next::PumpLater;

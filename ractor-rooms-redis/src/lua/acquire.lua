@@ -22,6 +22,7 @@ local function run(k, a)
   local m, by, host = r.m, ARGV[a + 10], ARGV[a + 11]
   if not m.life then return { 'missing' } end
   if ARGV[a + 12] ~= '1' then return { 'nosession' } end
+  if unproved(m.proved) then return { 'unproved' } end
   local repeated = m.owner == by
   if not repeated then
     local free = m.epoch == ARGV[a + 13] and m.owner == ARGV[a + 14]
@@ -42,6 +43,7 @@ local function run(k, a)
     end
     set(r, 'epoch', f0(math.max(tonumber(m.epoch) + 1, tonumber(ARGV[a + 15]), now())))
     set(r, 'owner', by)
+    set(r, 'proved', G.number)
     set(r, 'settled', '')
     set_phase(r, 'R', '', '', '', '')
     if m.snap ~= '' then w('PERSIST', r.old) end
@@ -50,9 +52,9 @@ local function run(k, a)
     if before ~= '' and incarnation(before) ~= incarnation(by) then unindex_owned(r, before) end
     w('ZREM', r.unrest, r.member)
   end
-  local answer = phase(r, 'acquired', m.epoch, m.life, m.snap, m.out, m.seq, m.pruned,
-    recovered and '1' or '', '')
-  local more = #answer
-  answer[more] = add_page(r, answer, cursor(m), tonumber(ARGV[a + 16]))
-  return answer
+  if m.proved ~= G.number then
+    set(r, 'proved', G.number)
+    save(r)
+  end
+  return took(r, recovered, false, tonumber(ARGV[a + 16]))
 end

@@ -48,7 +48,8 @@ local function push(f, m, item, id, room, h, batch)
   p.items[#p.items + 1] = item
   local parts = p.parts
   local n = #parts
-  parts[n + 1] = m.epoch .. ' ' .. id .. ' ' .. #room .. ' ' .. #h .. ' ' .. #batch .. ' ' .. room .. h
+  parts[n + 1] = m.epoch .. ' ' .. G.number .. ' ' .. id .. ' ' .. #room .. ' ' .. #h .. ' ' .. #batch
+    .. ' ' .. room .. h
   parts[n + 2] = batch
 end
 finish = function(answers)
@@ -143,6 +144,10 @@ local function run(k, a)
       local no =
         stranger(m, meta, prod, age, f, ARGV[a + 8], room, count > 0 or epoch > 0)
       if no then return no end
+    end
+    local beyond = count > 0 and first > last + 1
+    if (beyond or (count == 0 and epoch > 0)) and unproved(call('HGET', meta, 'proved')) then
+      return { 'unproved', m.seq }
     end
     if count == 0 then
       -- A withdrawal; or one that asks for the life, which is remembered by nothing.

@@ -19,6 +19,14 @@ local function now()
   local t = redis.call('TIME')
   return tonumber(t[1]) * 1000 + math.floor(tonumber(t[2]) / 1000)
 end
+-- The generation of the shard, once it was read.
+local G = { number = '', key = '' }
+-- Whether a record may be older than what a host has that may still re-assert it.
+local function unproved(proved)
+  if proved == G.number then return false end
+  local v = redis.call('HGET', G.key, 'until')
+  return v and v ~= '0' and now() < tonumber(v)
+end
 local function incarnation(activation)
   local slash = string.find(activation, '/', 1, true)
   return slash and string.sub(activation, 1, slash - 1) or activation

@@ -13,6 +13,7 @@ local function birth(r, floor)
   set(r, 'last', last)
   set(r, 'epoch', f0(epoch))
   set(r, 'life', f0(epoch))
+  set(r, 'proved', G.number)
 end
 local function free(r, to)
   local m = r.m
@@ -33,7 +34,9 @@ end
 local function run(k, a)
   local r = open(k, a)
   local m, to = r.m, ARGV[a + 10]
-  if ARGV[a + 12] == '1' and (not m.life or m.phase == 'C') then birth(r, tonumber(ARGV[a + 13])) end
+  local create = ARGV[a + 12] == '1'
+  if (m.life or create) and unproved(m.proved) then return { 'unproved' } end
+  if create and (not m.life or m.phase == 'C') then birth(r, tonumber(ARGV[a + 13])) end
   if not m.life then return { 'missing' } end
   local may = free(r, to)
   if may == nil then return again(r) end

@@ -6,7 +6,7 @@ local NK = 11
 local BLANK = {
   owner = '', settled = '', parted = '', phase = 'N', to = '', deadline = '', why = '', reason = '',
   pruned = '', snap = '', out = '0', crashes = '0', fid = '', fcount = '0', fat = '', declined = '',
-  failures = '0',
+  failures = '0', proved = '',
 }
 local BLANK_TAIL = { seq = '0', last = '0-0', entries = '0', total = '0', base = '0' }
 -- What an append reads: in front of a new record, where the server finds it soonest.
@@ -239,4 +239,14 @@ local function add_page(r, answer, from, max)
     end
     if #entries < 16 then return '' end
   end
+end
+
+-- What somebody gets who holds the lease now, with the first page of the log.
+local function took(r, recovered, regressed, max)
+  local m = r.m
+  local answer = phase(r, 'acquired', m.epoch, m.life, m.snap, m.out, m.seq, m.pruned,
+    recovered and '1' or '', regressed and '1' or '', '')
+  local more = #answer
+  answer[more] = add_page(r, answer, cursor(m), max)
+  return answer
 end

@@ -1,11 +1,30 @@
--- One answer an item. What fails in one room must not fail the others of the call.
-local answers = {}
+-- One answer an item. What fails in one room must not fail the others of the call. The last argument of an
+-- item on a shard is the generation that its caller knows.
+local answers, step, numbers = {}, NA, {}
+local on_shard = string.find(KEYS[1] or '', '^[^{]*{s%d+}:') ~= nil
+if on_shard then step = NA + 1 end
+local function enter(key)
+  local shard = string.match(key, '^([^{]*{s%d+}:)')
+  G.key = shard .. 'generation'
+  G.number = numbers[shard]
+  if not G.number then
+    G.number = redis.call('HGET', G.key, 'number') or ''
+    numbers[shard] = G.number
+  end
+end
 for i = 0, tonumber(ARGV[1]) - 1 do
   wrote = false
-  local ok, answer = pcall(run, i * NK, 1 + i * NA)
-  if not ok then
-    local text = type(answer) == 'table' and answer.err or tostring(answer)
-    answer = { wrote and 'broken' or 'refused', text }
+  local answer
+  if on_shard then enter(KEYS[i * NK + 1]) end
+  if on_shard and (ARGV[1 + (i + 1) * step] ~= G.number or G.number == '') then
+    answer = { 'generation', G.number }
+  else
+    local ok
+    ok, answer = pcall(run, i * NK, 1 + i * step)
+    if not ok then
+      local text = type(answer) == 'table' and answer.err or tostring(answer)
+      answer = { wrote and 'broken' or 'refused', text }
+    end
   end
   answers[i + 1] = answer
 end

@@ -1,6 +1,6 @@
 //! From a script's answer to the record's.
 
-use ractor_rooms::id::{Activation, Epoch, Life, Millis, Number, OutSeq, Seq};
+use ractor_rooms::id::{Activation, Epoch, Generation, Life, Millis, Number, OutSeq, Seq};
 use ractor_rooms::protocol::record::{
     AcquireAnswer, Acquired, AppendAnswer, CloseAnswer, Entry, Lease, OfferAnswer, OwnerAnswer,
     Page, Phase, RecordView, Seen, Standing,
@@ -48,6 +48,7 @@ pub(super) fn append(
         "missing" => AppendAnswer::Missing,
         "other" => AppendAnswer::OtherLife { life: Life(reply.number()?) },
         "closed" => AppendAnswer::Closed { reason: reply.text()? },
+        "unproved" => AppendAnswer::Unproved { seq: Seq(reply.number()?) },
         "full" => AppendAnswer::Full { seq: Seq(reply.number()?) },
         "partial" => {
             AppendAnswer::Partial { last: Number(reply.number()?), seq: Seq(reply.number()?) }
@@ -85,10 +86,12 @@ pub(super) fn acquire(
     code: &str,
     reply: &mut Reply,
     by: Activation,
+    generation: Generation,
 ) -> Result<AcquireAnswer, Damaged> {
     Ok(match code {
         "missing" => AcquireAnswer::Missing,
         "nosession" => AcquireAnswer::NoSession,
+        "unproved" => AcquireAnswer::Unproved,
         _ => {
             let phase = phase(code, reply)?;
             match reply.text()?.as_str() {
@@ -100,22 +103,26 @@ pub(super) fn acquire(
                 "lost" => AcquireAnswer::SnapshotLost {
                     snapshot: Box::new(reply.parsed(text::parse_snapshot)?),
                 },
-                "acquired" => AcquireAnswer::Acquired(Box::new(acquired(reply, by)?)),
+                "acquired" => AcquireAnswer::Acquired(Box::new(acquired(reply, by, generation)?)),
                 _ => return Err(Damaged),
             }
         }
     })
 }
 
-fn acquired(reply: &mut Reply, by: Activation) -> Result<Acquired, Damaged> {
-    let lease = Lease { epoch: Epoch(reply.number()?), owner: by };
+fn acquired(
+    reply: &mut Reply,
+    by: Activation,
+    generation: Generation,
+) -> Result<Acquired, Damaged> {
+    let lease = Lease { epoch: Epoch(reply.number()?), owner: by, generation };
     let life = Life(reply.number()?);
     let snapshot = reply.maybe(text::parse_snapshot)?;
     let (out_seq, head) = (OutSeq(reply.number()?), Seq(reply.number()?));
     let pruned = reply.maybe(|text| text.parse().ok().map(Millis))?;
-    let (recovered, more) = (reply.flag()?, reply.flag()?);
+    let (recovered, regressed, more) = (reply.flag()?, reply.flag()?, reply.flag()?);
     let page = Page { entries: entries(reply)?, more, head };
-    Ok(Acquired { lease, life, snapshot, out_seq, head, pruned, recovered, page })
+    Ok(Acquired { lease, life, snapshot, out_seq, head, pruned, recovered, regressed, page })
 }
 
 pub(super) fn owner(code: &str, reply: &mut Reply) -> Result<OwnerAnswer, Damaged> {
@@ -132,6 +139,7 @@ pub(super) fn offer(code: &str, reply: &mut Reply) -> Result<OfferAnswer, Damage
     Ok(match code {
         "done" => OfferAnswer::Done { life: Life(reply.number()?) },
         "missing" => OfferAnswer::Missing,
+        "unproved" => OfferAnswer::Unproved,
         _ => {
             let phase = phase(code, reply)?;
             if reply.text()? != "refused" {

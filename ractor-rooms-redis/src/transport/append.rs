@@ -1,29 +1,29 @@
 //! Appends: what a host does most, so that it costs few allocations and a short answer.
 
 use bytes::Bytes;
-use ractor_rooms::id::{Life, Number, Producer, RoomId};
+use ractor_rooms::id::{Generation, Life, Number, Producer, RoomId};
 use ractor_rooms::protocol::record::{AppendAnswer, Standing};
 use ractor_rooms::transport::TransportErr;
 use redis::Value;
 
 use super::answer::{self, Stand};
 use super::room::exact;
-use super::{Inner, inexact, read};
+use super::{GENERATIONS, Inner, inexact, read};
 use crate::link::{Call, Merge};
 use crate::reply::Damaged;
 use crate::words::Words;
 use crate::{text, wire};
 
 /// One append, as its request names it.
-pub(super) struct Append<'a> {
+pub(super) struct Append {
     pub(super) life: Option<Life>,
-    pub(super) producer: &'a Producer,
+    pub(super) producer: Producer,
     pub(super) epoch: u64,
     pub(super) first: Number,
-    pub(super) batch: &'a [Bytes],
+    pub(super) batch: Vec<Bytes>,
 }
 
-impl Append<'_> {
+impl Append {
     fn count(&self) -> u64 {
         self.batch.len() as u64
     }
@@ -35,7 +35,7 @@ impl Append<'_> {
 
     /// Whether the room itself appends, for which an eighth of the log is kept.
     fn is_own(&self, room: &RoomId) -> bool {
-        match self.producer {
+        match &self.producer {
             Producer::Room(id, _) | Producer::Activation(id, _) => id == room,
             Producer::Host(_) => false,
         }
@@ -47,28 +47,48 @@ impl Append<'_> {
 pub(super) struct Prepared {
     call: Call,
     last: Number,
+    /// Of which shard it names which generation.
+    under: (u16, Generation),
 }
 
 impl Inner {
-    /// Writes an append down. Apart from [`Inner::append`], whose future then holds nothing but this.
-    pub(super) fn prepare(
-        &self,
-        room: &RoomId,
-        append: &Append<'_>,
-    ) -> Result<Prepared, TransportErr> {
+    /// Writes an append down. Apart from [`Inner::append`], so that its future is small.
+    pub(super) fn prepare(&self, room: &RoomId, append: &Append) -> Result<Prepared, TransportErr> {
         exact("producer's epoch", append.epoch)?;
-        if !wire::is_sayable(append.batch) {
+        if !wire::is_sayable(&append.batch) {
             return Err(inexact("message", u64::MAX));
         }
         let named = text::room(room);
         let keys = self.layout.append_keys(&named);
-        let args = self.append_args(room, &named, append);
-        let script = self.scripts.append.clone();
-        Ok(Prepared { call: Call { script, keys, args, merge: Merge::All }, last: append.last() })
+        let mut args = self.append_args(room, &named, append);
+        let shard = self.layout.shard(room);
+        let generation = self.link.generation_of(shard);
+        args.print(format_args!("{generation}"));
+        let call = Call { script: self.scripts.append.clone(), keys, args, merge: Merge::All };
+        Ok(Prepared { call, last: append.last(), under: (shard, generation) })
     }
 
-    pub(super) async fn append(&self, prepared: Prepared) -> Result<AppendAnswer, TransportErr> {
-        let Prepared { call, last } = prepared;
+    pub(super) async fn append(
+        &self,
+        room: &RoomId,
+        append: &Append,
+        mut prepared: Prepared,
+    ) -> Result<AppendAnswer, TransportErr> {
+        for _ in 0..GENERATIONS {
+            let (shard, generation) = prepared.under;
+            if let Some(answer) = self.put(prepared).await? {
+                return Ok(answer);
+            }
+            self.link.look(shard, generation).await?;
+            prepared = self.prepare(room, append)?;
+        }
+        let reason = format!("{GENERATIONS} generations began while it was asked");
+        Err(TransportErr::Unavailable { reason })
+    }
+
+    /// Carries it out; `None` when another generation has begun since it was written down.
+    async fn put(&self, prepared: Prepared) -> Result<Option<AppendAnswer>, TransportErr> {
+        let Prepared { call, last, under: _ } = prepared;
         let name = call.script.name;
         let value = self.link.call(call).await?;
         let damaged = |error: Damaged| error.unanswered(name);
@@ -78,9 +98,12 @@ impl Inner {
             // sweep finds a room that nobody runs.
             let alive = self.about_owner_alive(owner).await.unwrap_or(true);
             let standing = if alive { Standing::Running } else { Standing::NeedsHost };
-            return Ok(AppendAnswer::Accepted { last, seq, life, standing });
+            return Ok(Some(AppendAnswer::Accepted { last, seq, life, standing }));
         }
         let (code, mut reply) = read(name, value)?;
+        if code == "generation" {
+            return Ok(None);
+        }
         let (mut answer, stand) = answer::append(&code, &mut reply).map_err(damaged)?;
         if let (
             Some(stand),
@@ -90,15 +113,15 @@ impl Inner {
         {
             *standing = Standing::Running;
         }
-        Ok(answer)
+        Ok(Some(answer))
     }
 
     /// The arguments, as `append.lua` names them.
-    fn append_args(&self, room: &RoomId, named: &[u8], append: &Append<'_>) -> Words {
+    fn append_args(&self, room: &RoomId, named: &[u8], append: &Append) -> Words {
         let Append { life, producer, epoch, first, batch } = append;
         let bytes: usize = batch.iter().map(Bytes::len).sum();
         let own = append.is_own(room);
-        let mut args = Words::with_capacity(10, bytes + 4 * batch.len() + named.len() + 256);
+        let mut args = Words::with_capacity(11, bytes + 4 * batch.len() + named.len() + 256);
         match life {
             Some(life) => args.print(format_args!("{life}")),
             None => args.push(b""),

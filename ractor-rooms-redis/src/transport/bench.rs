@@ -95,6 +95,40 @@ impl Subject for Store {
         tokio::time::sleep(TTL + Duration::from_millis(50)).boxed()
     }
 
+    /// As if another server had written what is there. A connection that is new looks, and the others hear of
+    /// it when they ask.
+    fn begin_generation(&self) -> BoxFuture<'_, bool> {
+        async move {
+            let transport = self.transport().await;
+            for shard in 0..transport.0.layout.shards() {
+                let mut pipeline = redis::pipe();
+                let key = transport.0.layout.of_shard(shard, "generation");
+                pipeline.cmd("HSET").arg(&key[..]).arg("identity").arg("another");
+                transport.0.link.bulk(pipeline).await.unwrap();
+            }
+            self.transport().await;
+            true
+        }
+        .boxed()
+    }
+
+    fn forget(&self) -> BoxFuture<'_, bool> {
+        async move {
+            let Place::Server(server) = &*self.place else { return false };
+            let mut meddler = crate::link::scripts::meddler(&server.url()).await;
+            let pattern = format!("{}:*", self.namespace);
+            let keys: Vec<String> =
+                redis::cmd("KEYS").arg(pattern).query_async(&mut meddler).await.unwrap();
+            redis::cmd("DEL").arg(keys).exec_async(&mut meddler).await.unwrap();
+            true
+        }
+        .boxed()
+    }
+
+    fn ends_doubts_early(&self) -> bool {
+        matches!(*self.place, Place::Server(_))
+    }
+
     fn lose_snapshot<'a>(&'a self, room: &'a RoomId, key: &'a SnapshotKey) -> BoxFuture<'a, bool> {
         async move {
             let transport = self.transport().await;

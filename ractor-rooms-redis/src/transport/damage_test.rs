@@ -17,7 +17,13 @@ async fn what_is_damaged_does_not_hide_the_rest() {
     let store = config(&server, "test", RecordLimits::default()).connect().await.unwrap();
     let host = HostId::new("a").unwrap();
     let kinds = BTreeMap::new();
-    let spec = SessionSpec { state: HostState::Ready, load: 0, capacity: 1, kinds };
+    let spec = SessionSpec {
+        state: HostState::Ready,
+        load: 0,
+        capacity: 1,
+        kinds,
+        proved: Default::default(),
+    };
     store.open_session(&host, Duration::from_secs(60), spec).await.unwrap();
     let rooms = ["a", "b", "c"].map(|key| RoomId::new("pad", key).unwrap());
     for room in &rooms {

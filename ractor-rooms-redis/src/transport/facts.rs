@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use ractor_rooms::clock::Clock;
-use ractor_rooms::id::{HostId, Incarnation, RoomId};
+use ractor_rooms::id::{Generation, HostId, Incarnation, RoomId};
 use ractor_rooms::transport::TransportErr;
 
 use super::Inner;
@@ -32,7 +32,7 @@ struct Own {
     /// after the telling began.
     until: Duration,
     /// Of the servers that said so.
-    generation: u64,
+    generation: Generation,
 }
 
 /// More than this is forgotten and asked for again.
@@ -58,7 +58,7 @@ impl Known {
         &self,
         by: &Incarnation,
         open: Option<(Duration, Duration)>,
-        generation: u64,
+        generation: Generation,
     ) {
         let mut own = self.own.lock().unwrap_or_else(PoisonError::into_inner);
         match open {
@@ -73,7 +73,7 @@ impl Known {
     }
 
     /// Whether a session is known to be open without asking.
-    fn is_own(&self, by: &Incarnation, generation: u64) -> bool {
+    fn is_own(&self, by: &Incarnation, generation: Generation) -> bool {
         let own = self.own.lock().unwrap_or_else(PoisonError::into_inner);
         own.get(&by.host).is_some_and(|own| {
             own.number == by.number && own.generation == generation && self.clock.mark() < own.until

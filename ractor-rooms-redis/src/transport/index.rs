@@ -150,9 +150,10 @@ impl Inner {
     /// The incarnations that the indexes of some shards name and that have no session, each with its shard;
     /// or why that of a shard could not be read.
     async fn dead_owners(&self, shards: Vec<u16>) -> Vec<(String, DeadOwners)> {
-        let keys = shards.iter().map(|shard| self.layout.of_shard(*shard, "owned")).collect();
+        let keys = shards.iter().map(|shard| self.layout.of_shard(*shard, "owned"));
+        let keys: Vec<_> = keys.collect();
         let named = |shard: u16| format!("shard {shard}");
-        let replies = match self.run_many(&self.scripts.owners, shards.len(), keys).await {
+        let replies = match self.run_on(&shards, &self.scripts.owners, &keys).await {
             Ok(replies) => replies,
             Err(error) => {
                 return shards.into_iter().map(|s| (named(s), Err(error.clone()))).collect();

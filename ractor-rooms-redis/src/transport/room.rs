@@ -1,16 +1,17 @@
 //! The operations on a record.
 
-use bytes::Bytes;
-use ractor_rooms::id::{Epoch, Life, OutSeq, Position, RoomId};
+use bytes::{Bytes, BytesMut};
+use ractor_rooms::id::{Epoch, Generation, Life, OutSeq, Position, RoomId};
 use ractor_rooms::protocol::record::{
-    Answer, DeclineReason, FIRST_PAGE_BYTES, Lease, Request, SnapshotKey, SnapshotRef,
+    AcquireAnswer, Answer, DeclineReason, FIRST_PAGE_BYTES, Lease, Reassert, Request, SnapshotKey,
+    SnapshotRef,
 };
 use ractor_rooms::transport::TransportErr;
 
 use super::answer;
 use super::append::Append;
 use super::facts::Facts;
-use super::{Inner, inexact};
+use super::{Failed, Inner, inexact};
 use crate::reply::{Damaged, Reply};
 use crate::script::Script;
 use crate::text::EXACT;
@@ -72,13 +73,30 @@ impl Inner {
         floor: Epoch,
         carried: Option<Bytes>,
     ) -> Result<Answer, TransportErr> {
+        match self.carry_out(room, request, floor, carried).await {
+            Ok(answer) => Ok(answer),
+            Err(Failed::OtherGeneration(generation)) => Ok(Answer::OtherGeneration { generation }),
+            Err(Failed::Transport(error)) => Err(error),
+        }
+    }
+
+    async fn carry_out(
+        &self,
+        room: &RoomId,
+        request: Request,
+        floor: Epoch,
+        carried: Option<Bytes>,
+    ) -> Result<Answer, Failed> {
         use Request as R;
+        // What an owner asks goes under the generation of its lease, everything else under the present one.
+        let claim = request.lease().map(|lease| lease.generation);
         let s = &self.scripts;
         match request {
             R::Append { life, producer, epoch, first, batch } => {
-                let append = Append { life, producer: &producer, epoch, first, batch: &batch };
+                let append = Append { life, producer, epoch, first, batch };
                 let prepared = self.prepare(room, &append)?;
-                Box::pin(self.append(prepared)).await.map(Answer::Append)
+                let answer = Box::pin(self.append(room, &append, prepared)).await?;
+                Ok(Answer::Append(answer))
             }
             R::Acquire { activation, seen } => {
                 let owner = seen.owner.as_ref().map(text::activation).unwrap_or_default();
@@ -97,18 +115,23 @@ impl Inner {
                     arg(FIRST_PAGE_BYTES),
                 ];
                 let ask = Ask { facts, ..Ask::new(&s.acquire, args) };
-                let read = |code: &str, reply: &mut Reply| answer::acquire(code, reply, activation);
-                self.ask(room, ask, read).await.map(Answer::Acquire)
+                let read = |code: &str, reply: &mut Reply, generation| {
+                    answer::acquire(code, reply, activation, generation)
+                };
+                self.ask_generation(room, claim, ask, read).await.map(Answer::Acquire)
             }
-            R::Settle { lease: of } => self.owner(room, Ask::new(&s.settle, lease(&of))).await,
+            R::Reassert(claim) => self.reassert(room, *claim, floor).await,
+            R::Settle { lease: of } => {
+                self.owner(room, claim, Ask::new(&s.settle, lease(&of))).await
+            }
             R::Checkpoint { lease: of, snapshot: new } => {
                 let args = lease(&of).into_iter().chain(snapshot(&new)?);
                 let ask = Ask { new: Some(new.key), ..Ask::new(&s.checkpoint, args) };
-                self.owner(room, ask).await
+                self.owner(room, claim, ask).await
             }
             R::Ack { lease: of, received } => {
                 let args = lease(&of).into_iter().chain([position(received)?]);
-                self.owner(room, Ask::new(&s.ack, args)).await
+                self.owner(room, claim, Ask::new(&s.ack, args)).await
             }
             R::Park { lease: of, snapshot: new, offer, why, failed } => {
                 let mut args: Vec<Bytes> = lease(&of).into();
@@ -128,46 +151,50 @@ impl Inner {
                 args.push(text::host(&of.owner.by.host).into());
                 args.extend([flag(carried.is_some()), carried.unwrap_or_default()]);
                 let ask = Ask { new: new.map(|new| new.key), ..Ask::new(&s.park, args) };
-                self.owner(room, ask).await
+                self.owner(room, claim, ask).await
             }
             R::Offer { to, until, create } => {
                 let floor = arg(exact("floor", floor.0)?);
                 let args = [text::host(&to).into(), arg(until), flag(create), floor];
-                self.ask(room, Ask::new(&s.offer, args), answer::offer).await.map(Answer::Offer)
+                self.ask(room, claim, Ask::new(&s.offer, args), answer::offer)
+                    .await
+                    .map(Answer::Offer)
             }
             R::Decline { by, why } => {
                 let args = [text::host(&by).into(), text::decline(&why).into()];
                 let args = args.into_iter().chain(self.decline_args(Some(&why)));
-                self.ask(room, Ask::new(&s.decline, args), answer::offer).await.map(Answer::Offer)
+                self.ask(room, claim, Ask::new(&s.decline, args), answer::offer)
+                    .await
+                    .map(Answer::Offer)
             }
             R::ReadLog { lease: of, after, max_bytes } => {
                 let max = u64::try_from(max_bytes).unwrap_or(EXACT).min(EXACT);
                 let args = lease(&of).into_iter().chain([position(after)?, arg(max)]);
-                self.ask(room, Ask::new(&s.page, args), answer::page).await.map(Answer::Page)
+                self.ask(room, claim, Ask::new(&s.page, args), answer::page).await.map(Answer::Page)
             }
             R::Emit { lease: of, first, events } => {
                 exact("event's number", first.0.saturating_add(events.len() as u64))?;
                 let blob = wire::batch(&events).ok_or_else(|| inexact("event", u64::MAX))?;
                 let args = [arg(first), arg(events.len()), blob, arg(self.limits.history)];
-                self.owner(room, Ask::new(&s.emit, lease(&of).into_iter().chain(args))).await
+                self.owner(room, claim, Ask::new(&s.emit, lease(&of).into_iter().chain(args))).await
             }
             R::Close { lease: of, cursor, reason, forced } => {
                 let max = arg(self.limits.dead_letters);
                 let args = [position(cursor)?, reason.into(), flag(forced), max];
                 let ask = Ask::new(&s.close, lease(&of).into_iter().chain(args));
-                self.ask(room, ask, answer::close).await.map(Answer::Close)
+                self.ask(room, claim, ask, answer::close).await.map(Answer::Close)
             }
             R::CountFailure { lease: of, producer, number, attempt } => {
                 let mut id = format!("{number} ").into_bytes();
                 id.extend(text::producer(&producer));
                 let args = lease(&of).into_iter().chain([id.into(), arg(attempt)]);
-                self.owner(room, Ask::new(&s.count, args)).await
+                self.owner(room, claim, Ask::new(&s.count, args)).await
             }
             R::GiveUp { lease: of, letter } => {
                 let (id, rest) = wire::letter(&letter);
                 let max = arg(self.limits.dead_letters);
                 let args = lease(&of).into_iter().chain([id, rest, max]);
-                self.owner(room, Ask::new(&s.give_up, args)).await
+                self.owner(room, claim, Ask::new(&s.give_up, args)).await
             }
             R::Read => {
                 let view = self.view(room).await?;
@@ -181,7 +208,7 @@ impl Inner {
             }
             R::ReadHistory { after } => {
                 let ask = Ask::new(&s.history, [arg(after.0.min(EXACT))]);
-                self.ask(room, ask, |code, reply| history(code, reply, after)).await
+                self.ask(room, claim, ask, |code, reply| history(code, reply, after)).await
             }
             R::ReadDeadLetters => {
                 let read = |code: &str, reply: &mut Reply| {
@@ -191,7 +218,7 @@ impl Inner {
                     }
                     Ok(letters)
                 };
-                self.ask(room, Ask::new(&s.letters, []), read).await.map(Answer::DeadLetters)
+                self.ask(room, claim, Ask::new(&s.letters, []), read).await.map(Answer::DeadLetters)
             }
         }
     }
@@ -208,7 +235,8 @@ impl Inner {
         &self,
         room: &RoomId,
     ) -> Result<Option<ractor_rooms::protocol::record::RecordView>, TransportErr> {
-        let view = self.ask(room, Ask::new(&self.scripts.read, []), answer::view).await?;
+        let ask = Ask::new(&self.scripts.read, []);
+        let view = self.ask(room, None, ask, answer::view).await.map_err(Failed::into_transport)?;
         if let Some(snapshot) = view.as_ref().and_then(|view| view.snapshot.as_ref()) {
             self.known.point(room, text::pointer(&snapshot.key));
         }
@@ -218,7 +246,7 @@ impl Inner {
     /// Takes a room out of an index that should not name it: `unrest`, or the one of an incarnation.
     pub(super) async fn reindex(&self, room: &RoomId, by: &str) -> Result<(), TransportErr> {
         let ask = Ask::new(&self.scripts.reindex, [by.to_owned().into()]);
-        self.ask(room, ask, answer::owner).await.map(drop)
+        self.ask(room, None, ask, answer::owner).await.map(drop).map_err(Failed::into_transport)
     }
 
     pub(super) async fn watch(
@@ -228,20 +256,37 @@ impl Inner {
         on: bool,
     ) -> Result<(), TransportErr> {
         let args = [text::incarnation(by).into(), flag(on)];
-        self.ask(room, Ask::new(&self.scripts.watch, args), answer::owner).await.map(drop)
+        let ask = Ask::new(&self.scripts.watch, args);
+        self.ask(room, None, ask, answer::owner).await.map(drop).map_err(Failed::into_transport)
     }
 
-    async fn owner(&self, room: &RoomId, ask: Ask<'_>) -> Result<Answer, TransportErr> {
-        self.ask(room, ask, answer::owner).await.map(Answer::Owner)
+    async fn owner(
+        &self,
+        room: &RoomId,
+        claim: Option<Generation>,
+        ask: Ask<'_>,
+    ) -> Result<Answer, Failed> {
+        self.ask(room, claim, ask, answer::owner).await.map(Answer::Owner)
     }
 
-    /// Asks until the script has the facts that it needs.
     async fn ask<T>(
         &self,
         room: &RoomId,
+        claim: Option<Generation>,
         ask: Ask<'_>,
         read: impl FnOnce(&str, &mut Reply) -> Result<T, Damaged>,
-    ) -> Result<T, TransportErr> {
+    ) -> Result<T, Failed> {
+        self.ask_generation(room, claim, ask, |code, reply, _| read(code, reply)).await
+    }
+
+    /// Asks until the script has the facts that it needs. `read` is told the generation that answered.
+    async fn ask_generation<T>(
+        &self,
+        room: &RoomId,
+        claim: Option<Generation>,
+        ask: Ask<'_>,
+        read: impl FnOnce(&str, &mut Reply, Generation) -> Result<T, Damaged>,
+    ) -> Result<T, Failed> {
         let Ask { script, args, new, mut facts } = ask;
         if facts.pointer.is_none() {
             facts.pointer = self.known.pointer(room);
@@ -257,12 +302,15 @@ impl Inner {
             let keys = self.layout.room_keys(room, new.as_ref(), old.as_ref());
             let args: Vec<_> =
                 head.iter().cloned().chain(facts.args()).chain(args.iter().cloned()).collect();
-            let (code, mut reply) = self.run(script, keys, args).await?;
+            let shard = self.layout.shard(room);
+            let (code, mut reply, generation) =
+                self.run_in(shard, claim, script, keys, args).await?;
             if code != "again" {
                 if let Some(key) = new.filter(|_| code == "done") {
                     self.known.point(room, text::pointer(&key));
                 }
-                return read(&code, &mut reply).map_err(|error| error.unanswered(script.name));
+                let read = read(&code, &mut reply, generation);
+                return Ok(read.map_err(|error| error.unanswered(script.name))?);
             }
             let mut part = || reply.text().map_err(|error| error.unanswered(script.name));
             let (owner, to, pointer) = (part()?, part()?, part()?);
@@ -270,7 +318,57 @@ impl Inner {
             facts = self.facts(owner, to, pointer).await?;
         }
         let reason = format!("the record of {room} changed {ROUNDS} times while it was looked at");
-        Err(TransportErr::Unavailable { reason })
+        Err(TransportErr::Unavailable { reason }.into())
+    }
+
+    async fn reassert(
+        &self,
+        room: &RoomId,
+        claim: Reassert,
+        floor: Epoch,
+    ) -> Result<Answer, Failed> {
+        let Reassert { lease: of, activation, life, snapshot: new, handled, seq, out_seq } = claim;
+        exact("snapshot's number", new.number.0)?;
+        exact("seq", seq.0)?;
+        exact("event's number", out_seq.0)?;
+        let pointer = self.known.pointer(room).unwrap_or_default();
+        let (lives, facts) = futures::try_join!(
+            self.is_alive(&activation.by),
+            self.facts(String::new(), String::new(), pointer)
+        )?;
+        let mut numbers = BytesMut::new();
+        for (producer, last) in &handled {
+            exact("producer's number", last.0)?;
+            let producer = text::producer(producer);
+            numbers.extend_from_slice(format!("{} {last} ", producer.len()).as_bytes());
+            numbers.extend_from_slice(&producer);
+        }
+        let [epoch, owner] = lease(&of);
+        let args = [
+            epoch,
+            owner,
+            text::activation(&activation).into(),
+            flag(lives),
+            arg(life),
+            arg(new.number),
+            text::snapshot(&new).into(),
+            text::pointer(&new.key).into(),
+            arg(seq),
+            arg(out_seq),
+            numbers.freeze(),
+            arg(exact("floor", floor.0)?),
+            arg(FIRST_PAGE_BYTES),
+        ];
+        let key = new.key;
+        let ask = Ask { new: Some(key.clone()), facts, ..Ask::new(&self.scripts.reassert, args) };
+        let read = |code: &str, reply: &mut Reply, generation| {
+            answer::acquire(code, reply, activation, generation)
+        };
+        let answer = self.ask_generation(room, None, ask, read).await?;
+        if let AcquireAnswer::Acquired(_) = &answer {
+            self.known.point(room, text::pointer(&key));
+        }
+        Ok(Answer::Acquire(answer))
     }
 }
 

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::stream::{self, StreamExt};
-use ractor_rooms::id::{HostId, Incarnation, Millis};
+use ractor_rooms::id::{Generation, HostId, Incarnation, Millis};
 use ractor_rooms::protocol::session::{OpenAnswer, SessionInfo, SessionSpec};
 use ractor_rooms::transport::{Letter, TransportErr};
 
 use super::index::{AT_ONCE, readable};
-use super::{Inner, inexact, millis};
+use super::{Failed, Inner, inexact, millis};
 use crate::reply::{self, Damaged, Reply};
 use crate::script::Script;
 use crate::{text, wire};
@@ -48,11 +48,15 @@ impl Inner {
         spec: &SessionSpec,
     ) -> Result<OpenAnswer, TransportErr> {
         self.enlist(host, true).await?;
+        self.link.note_ttl(lasts).await?;
         let mut args = vec![ttl(lasts), wire::spec(spec)];
         args.extend(self.publishing(host));
         let (at, generation) = (self.known.mark(), *self.generation.borrow());
         let (code, mut reply) = self.at_host(&self.scripts.open, host, args).await?;
         let number = reply.number().map_err(|error| error.unanswered("open"))?;
+        if code == "opened" {
+            self.settle_generation(spec.proved).await;
+        }
         Ok(if code == "opened" {
             let by = Incarnation { host: host.clone(), number };
             self.known.note_own(&by, Some((at, lasts)), generation);
@@ -74,15 +78,47 @@ impl Inner {
         self.known.note_own(by, (code == "done").then_some((at, lasts)), generation);
         if code == "done" {
             self.enlist(&by.host, true).await?;
+            self.settle_generation(spec.proved).await;
         }
         Ok(code == "done")
+    }
+
+    /// Notices that every host has proved or dropped what it ran, so that nobody waits for one that may come
+    /// yet. In a cluster each shard has a generation of its own, and hosts name but one: there the time
+    /// decides.
+    async fn settle_generation(&self, proved: Generation) {
+        if self.link.is_cluster() || !self.link.is_doubtful() {
+            return;
+        }
+        let newest = *self.link.generations().borrow();
+        if proved < newest {
+            return;
+        }
+        let settled = async {
+            let sessions = self.sessions().await?;
+            if sessions.iter().any(|session| session.spec.proved < newest) {
+                return Ok(());
+            }
+            let shards = (0..self.layout.shards()).map(|shard| async move {
+                let keys = vec![self.layout.of_shard(shard, "generation")];
+                let args = vec![newest.to_string().into()];
+                self.run_in(shard, Some(newest), &self.scripts.prove, keys, args).await
+            });
+            // Another one that has begun meanwhile is looked at with the next heartbeat.
+            futures::future::try_join_all(shards).await.map_err(Failed::into_transport)?;
+            self.link.settled(newest);
+            Ok::<_, TransportErr>(())
+        };
+        if let Err(error) = settled.await {
+            tracing::debug!(%error, "the generation is still in doubt"); // looked at with the next heartbeat
+        }
     }
 
     pub(super) async fn close_session(&self, by: &Incarnation) -> Result<(), TransportErr> {
         let mut args = vec![by.number.to_string().into()];
         args.extend(self.publishing(&by.host));
         let ended = self.at_host(&self.scripts.end, &by.host, args).await;
-        self.known.note_own(by, None, 0); // also after a renewal that was answered meanwhile
+        self.known.note_own(by, None, Generation(0)); // also after a renewal that was answered meanwhile
         let (code, _) = ended?;
         if code == "done" {
             self.enlist(&by.host, false).await?;

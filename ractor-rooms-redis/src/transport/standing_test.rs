@@ -23,7 +23,13 @@ async fn appends_are_answered_when_sessions_cannot_be_looked_up() {
     let store = config(&server, "crowd", RecordLimits::default()).connect().await.unwrap();
     let to = HostId::new("a").unwrap();
     let kinds = BTreeMap::new();
-    let spec = SessionSpec { state: HostState::Ready, load: 0, capacity: 1, kinds };
+    let spec = SessionSpec {
+        state: HostState::Ready,
+        load: 0,
+        capacity: 1,
+        kinds,
+        proved: Default::default(),
+    };
     store.open_session(&to, Duration::from_secs(60), spec).await.unwrap();
     let room = RoomId::new("pad", "crowd").unwrap();
     let offer = Request::Offer { to, until: Millis(u64::MAX >> 12), create: true };

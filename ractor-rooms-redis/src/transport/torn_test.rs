@@ -9,7 +9,7 @@ use ractor_rooms::id::{
     Seq, SnapshotNumber,
 };
 use ractor_rooms::protocol::record::{
-    AcquireAnswer, Answer, AppendAnswer, DeadLetter, DeclineReason, Lease, ParkReason,
+    AcquireAnswer, Answer, AppendAnswer, DeadLetter, DeclineReason, Lease, ParkReason, Reassert,
     RecordLimits, Request, Seen, SnapshotKey, SnapshotRef,
 };
 use ractor_rooms::protocol::session::{HostState, OpenAnswer, SessionSpec};
@@ -63,6 +63,17 @@ impl Story {
         Self { good, torn, at, step: 0, cut: false, told: Vec::new(), room }
     }
 
+    /// The link looks after the generations of its own namespace only.
+    async fn seed(&self) {
+        for shard in 0..self.good.0.layout.shards() {
+            let number = self.good.0.link.generation_of(shard).to_string();
+            let key = self.good.0.layout.of_shard(shard, "generation");
+            let mut pipeline = redis::pipe();
+            pipeline.cmd("HSET").arg(&key[..]).arg("number").arg(number);
+            self.good.0.link.bulk(pipeline).await.unwrap();
+        }
+    }
+
     async fn ask(&mut self, request: Request) -> Answer {
         let cut = self.step == self.at;
         if cut {
@@ -94,7 +105,13 @@ impl Story {
 
     async fn host(&self, name: &str) -> Incarnation {
         let kinds = std::collections::BTreeMap::new();
-        let spec = SessionSpec { state: HostState::Ready, load: 0, capacity: 1, kinds };
+        let spec = SessionSpec {
+            state: HostState::Ready,
+            load: 0,
+            capacity: 1,
+            kinds,
+            proved: Default::default(),
+        };
         match self.good.open_session(&HostId::new(name).unwrap(), MINUTE, spec).await.unwrap() {
             OpenAnswer::Opened(by) => by,
             OpenAnswer::Taken { .. } => panic!("{name} is there already"),
@@ -107,6 +124,26 @@ impl Story {
         let seen = Seen { epoch: view.seen.epoch, owner: view.seen.owner };
         let activation = Activation { by: by.clone(), number };
         match self.ask(Request::Acquire { activation, seen }).await {
+            Answer::Acquire(AcquireAnswer::Acquired(acquired)) => acquired.lease,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Of an owner that knows more than the record.
+    async fn reassert(&mut self, lease: Lease) -> Lease {
+        let read = self.good.execute(&self.room, Request::Read, Epoch(0)).await.unwrap();
+        let Answer::View(Some(view)) = read else { panic!("no record") };
+        let snapshot = self.snapshot(&lease, 9, Position::START).await;
+        let claim = Reassert {
+            activation: Activation { number: 40, ..lease.owner.clone() },
+            lease,
+            life: view.life,
+            snapshot,
+            handled: vec![(client(7), Number(3))],
+            seq: view.seq,
+            out_seq: OutSeq(20),
+        };
+        match self.ask(Request::Reassert(Box::new(claim))).await {
             Answer::Acquire(AcquireAnswer::Acquired(acquired)) => acquired.lease,
             other => panic!("{other:?}"),
         }
@@ -260,6 +297,8 @@ impl Story {
         self.look_outside(&hosts).await;
         let lease = self.acquire(&a, 4).await;
         self.look(&lease, &hosts).await;
+        let lease = self.reassert(lease).await;
+        self.look(&lease, &hosts).await;
         let cursor = self.log(&lease).await[0].position;
         let reason = "over".to_owned();
         self.ask(Request::Close { lease, cursor, reason, forced: true }).await;
@@ -279,11 +318,13 @@ async fn h02_a_script_that_was_cut_off_heals_when_it_is_repeated() {
     let config = super::bench::config(&server, "torn", limits);
     let link = config.clone().open().await.unwrap();
     let mut undisturbed = Story::new(&link, &config, "whole", usize::MAX, 0);
+    undisturbed.seed().await;
     undisturbed.tell().await;
     let mut cuts = 0;
     for at in 0..undisturbed.step {
         for writes in 0.. {
             let mut story = Story::new(&link, &config, &format!("cut{at}-{writes}"), at, writes);
+            story.seed().await;
             story.tell().await;
             for (n, (found, expected)) in story.told.iter().zip(&undisturbed.told).enumerate() {
                 assert_eq!(found, expected, "step {at} cut after {writes} writes, sight {n}");

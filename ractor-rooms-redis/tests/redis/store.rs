@@ -99,6 +99,7 @@ fn spec() -> SessionSpec {
         load: 0,
         capacity: 0,
         kinds: std::collections::BTreeMap::new(),
+        proved: ractor_rooms::id::Generation::default(),
     }
 }
 

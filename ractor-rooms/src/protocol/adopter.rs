@@ -172,6 +172,17 @@ impl Adopter {
         }
     }
 
+    /// Goes on with a room that was re-asserted: the lease is held already.
+    pub fn holding(acquired: Box<Acquired>) -> (Self, Vec<AdopterAction>) {
+        let lease = acquired.lease.clone();
+        let (epoch, activation) = (lease.epoch, lease.owner.clone());
+        let seen = Seen { epoch, owner: Some(activation.clone()) };
+        let adopter = Self { activation, seen, state: AdopterState::Restoring { lease } };
+        let actions =
+            vec![AdopterAction::Arm(AdopterTimer::Restore), AdopterAction::Restore(acquired)];
+        (adopter, actions)
+    }
+
     /// Where it is.
     pub fn state(&self) -> &AdopterState {
         &self.state
@@ -252,7 +263,8 @@ impl Adopter {
             )
             | AdopterEvent::Fenced => Ok(self.lost()),
             // The same activation again: if the first took effect, the answer is the same.
-            AdopterEvent::ClaimUnanswered => Ok(vec![AdopterAction::Acquire {
+            AdopterEvent::ClaimAnswered(AcquireAnswer::Unproved)
+            | AdopterEvent::ClaimUnanswered => Ok(vec![AdopterAction::Acquire {
                 activation: self.activation.clone(),
                 seen: self.seen.clone(),
             }]),

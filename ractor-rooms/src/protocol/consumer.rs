@@ -43,6 +43,17 @@ pub enum Intake {
 }
 
 impl Consumer {
+    /// The log is read again from here: what was taken above it counts by its producers' numbers alone.
+    pub fn read_again_from(&mut self, position: Position, seq: Seq) {
+        self.position = position;
+        self.seq = seq;
+    }
+
+    /// The last number taken from each producer.
+    pub fn handled(&self) -> Vec<(Producer, Number)> {
+        self.received.iter().map(|(producer, taken)| (producer.clone(), taken.last)).collect()
+    }
+
     /// Producers that are remembered. At least twice what a record keeps, so that no producer is
     /// forgotten here whose number the record would still accept as a repeat.
     pub const MAX_PRODUCERS: usize = 8_192;

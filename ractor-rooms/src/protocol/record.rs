@@ -19,6 +19,9 @@ mod bench;
 #[cfg(test)]
 mod close_test;
 mod limits;
+mod reassert;
+#[cfg(test)]
+mod reassert_test;
 mod request;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -31,11 +34,11 @@ pub use answer::{
     OfferAnswer, OfferNotice, OwnerAnswer, Page, RecordView, Standing,
 };
 pub use limits::RecordLimits;
-pub use request::{Env, Lease, Request, Seen};
+pub use request::{Env, Lease, Reassert, Request, Seen};
 
 use crate::id::{
-    Activation, Epoch, HostId, Incarnation, Life, Millis, Number, OutSeq, Position, Producer, Seq,
-    SnapshotNumber,
+    Activation, Epoch, Generation, HostId, Incarnation, Life, Millis, Number, OutSeq, Position,
+    Producer, Seq, SnapshotNumber,
 };
 
 /// Where a room stands.
@@ -225,6 +228,9 @@ pub struct Failing {
 pub struct Record {
     /// The number of this birth: the epoch at which the record was created.
     pub life: Life,
+    /// The generation in which it was born, acquired or re-asserted last. In a later one it may be older
+    /// than what its owner has.
+    pub proved: Generation,
     /// The fencing token; never goes back.
     pub epoch: Epoch,
     /// Who leases it.
@@ -267,10 +273,11 @@ pub struct Record {
 }
 
 impl Record {
-    /// A room that has never run, born at `epoch`.
-    pub fn born(epoch: Epoch) -> Self {
+    /// A room that has never run, born at `epoch` in a generation.
+    pub fn born(epoch: Epoch, generation: Generation) -> Self {
         Self {
             life: Life(epoch.0),
+            proved: generation,
             epoch,
             owner: None,
             settled: false,
@@ -295,7 +302,8 @@ impl Record {
 
     /// The lease that is in force.
     pub fn lease(&self) -> Option<Lease> {
-        self.owner.clone().map(|owner| Lease { epoch: self.epoch, owner })
+        let (epoch, generation) = (self.epoch, self.proved);
+        self.owner.clone().map(|owner| Lease { epoch, owner, generation })
     }
 
     /// The position up to which everything is inside the snapshot.

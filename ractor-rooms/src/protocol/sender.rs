@@ -365,11 +365,15 @@ impl Sender {
                 actions
             }
             AppendAnswer::Gap { last, seq } => {
-                self.highest = self.highest.max(seq);
+                self.highest = seq; // an older answer may have named one that the store has lost
                 let (from, to) = (last.next(), self.accepted);
                 self.accepted = last;
                 self.state = State::Repeating { count, doubtful };
                 vec![SenderAction::ReportLost { from, to }, SenderAction::Next]
+            }
+            AppendAnswer::Unproved { .. } => {
+                self.state = State::Repeating { count, doubtful };
+                vec![SenderAction::Backoff]
             }
             AppendAnswer::Full { seq } => {
                 self.highest = self.highest.max(seq);
@@ -460,7 +464,8 @@ impl Sender {
             AppendAnswer::Duplicate { .. }
             | AppendAnswer::Partial { .. }
             | AppendAnswer::Gap { .. }
-            | AppendAnswer::Full { .. } => vec![SenderAction::Backoff],
+            | AppendAnswer::Full { .. }
+            | AppendAnswer::Unproved { .. } => vec![SenderAction::Backoff],
         }
     }
 
@@ -503,7 +508,8 @@ impl Sender {
             AppendAnswer::Duplicate { .. }
             | AppendAnswer::Partial { .. }
             | AppendAnswer::Gap { .. }
-            | AppendAnswer::Full { .. } => vec![SenderAction::Backoff],
+            | AppendAnswer::Full { .. }
+            | AppendAnswer::Unproved { .. } => vec![SenderAction::Backoff],
         }
     }
 

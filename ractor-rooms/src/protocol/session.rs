@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::id::{Incarnation, Kind, Millis};
+use crate::id::{Generation, Incarnation, Kind, Millis};
 
 /// What a host is ready for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -30,6 +30,8 @@ pub struct SessionSpec {
     pub capacity: u32,
     /// The kinds it runs, each with the highest snapshot schema version it reads.
     pub kinds: BTreeMap<Kind, u32>,
+    /// The generation in which it has proved or dropped all that it ran before.
+    pub proved: Generation,
 }
 
 /// A session that is alive.

@@ -30,6 +30,8 @@ pub enum Goal {
     },
     /// It is idle and rests.
     Unload,
+    /// It stays, and is re-asserted: the store may have lost data.
+    Reassert,
 }
 
 /// Why a source gave up before it parked. The room goes on where it is.
@@ -176,6 +178,9 @@ pub enum SourceEvent {
     Released,
     /// A deadline passed.
     Fired(SourceTimer),
+    /// The store is in another generation: it may have forgotten whatever it said, and nothing that was
+    /// sent under the lease takes effect any more.
+    OtherGeneration,
     /// The host's session lapsed, or another write was fenced.
     Lost,
 }
@@ -199,6 +204,8 @@ pub enum SourceAction {
     Thaw,
     /// Acquires the room for this host again and starts it from the frozen bytes.
     Reacquire,
+    /// Puts the frozen bytes into the store, re-asserts the room and starts it from them.
+    Reassert,
     /// Forgets the frozen room, and says [`SourceEvent::Released`].
     Release,
     /// Sets a deadline.
@@ -266,6 +273,7 @@ impl Source {
 
     fn pending(&mut self, event: SourceEvent) -> Result<Vec<SourceAction>, Rejection> {
         match event {
+            SourceEvent::Froze if self.goal == Goal::Reassert => Ok(self.reassert()),
             SourceEvent::Froze => {
                 self.state = SourceState::Frozen;
                 Ok(vec![SourceAction::Upload])
@@ -273,6 +281,11 @@ impl Source {
             SourceEvent::FreezeFailed(why) => Ok(self.thaw(why)),
             SourceEvent::Fired(SourceTimer::Freeze) => Ok(self.thaw(AbortReason::FreezeTimedOut)),
             SourceEvent::Lost => Ok(self.gone()),
+            // Whatever it was given up for, it is re-asserted once it is frozen.
+            SourceEvent::OtherGeneration => {
+                self.goal = Goal::Reassert;
+                Ok(Vec::new())
+            }
             SourceEvent::Fired(SourceTimer::Offer | SourceTimer::Relay)
             | SourceEvent::Uploaded
             | SourceEvent::UploadFailed { .. }
@@ -293,7 +306,7 @@ impl Source {
                 self.state = SourceState::Snapshotted;
                 let to = match &self.goal {
                     Goal::Move { to } => Some(to.clone()),
-                    Goal::Unload => None,
+                    Goal::Unload | Goal::Reassert => None,
                 };
                 Ok(vec![SourceAction::Park { to }])
             }
@@ -301,6 +314,7 @@ impl Source {
                 Ok(self.thaw(AbortReason::UploadFailed { error }))
             }
             SourceEvent::Lost => Ok(self.gone()),
+            SourceEvent::OtherGeneration => Ok(self.reassert()),
             // Frozen in time: what is left has deadlines of its own.
             SourceEvent::Fired(SourceTimer::Freeze) => Ok(Vec::new()),
             SourceEvent::Fired(SourceTimer::Offer | SourceTimer::Relay)
@@ -329,6 +343,7 @@ impl Source {
                 error: "the snapshot was gone when the room was parked".to_owned(),
             })),
             SourceEvent::Lost => Ok(self.gone()),
+            SourceEvent::OtherGeneration => Ok(self.reassert()),
             SourceEvent::Fired(SourceTimer::Freeze) => Ok(Vec::new()),
             SourceEvent::Fired(SourceTimer::Offer | SourceTimer::Relay)
             | SourceEvent::Froze
@@ -345,7 +360,7 @@ impl Source {
     /// The room is parked, with an offer unless it rests.
     fn committed(&mut self) -> Vec<SourceAction> {
         match &self.goal {
-            Goal::Unload => self.end(Outcome::Parked, vec![SourceAction::Release]),
+            Goal::Unload | Goal::Reassert => self.end(Outcome::Parked, vec![SourceAction::Release]),
             Goal::Move { .. } => {
                 self.state = SourceState::Offered;
                 vec![SourceAction::Arm(SourceTimer::Offer), SourceAction::Watch]
@@ -367,6 +382,7 @@ impl Source {
                 Ok(vec![SourceAction::Watch])
             }
             SourceEvent::Lost => Ok(self.gone()),
+            SourceEvent::OtherGeneration => Ok(self.reassert()),
             SourceEvent::Fired(SourceTimer::Freeze) => Ok(Vec::new()),
             SourceEvent::Fired(SourceTimer::Offer | SourceTimer::Relay)
             | SourceEvent::Froze
@@ -434,6 +450,7 @@ impl Source {
             SourceEvent::Fired(SourceTimer::Offer) => Ok(self.resume(None)),
             SourceEvent::Fired(SourceTimer::Freeze | SourceTimer::Relay) => Ok(Vec::new()),
             SourceEvent::Lost => Ok(self.gone()),
+            SourceEvent::OtherGeneration => Ok(self.reassert()),
             SourceEvent::Froze
             | SourceEvent::FreezeFailed(_)
             | SourceEvent::Uploaded
@@ -474,6 +491,7 @@ impl Source {
             }
             SourceEvent::Fired(SourceTimer::Freeze | SourceTimer::Offer) => Ok(Vec::new()),
             SourceEvent::Lost => Ok(self.gone()),
+            SourceEvent::OtherGeneration => Ok(self.reassert()),
             SourceEvent::Froze
             | SourceEvent::FreezeFailed(_)
             | SourceEvent::Uploaded
@@ -492,7 +510,10 @@ impl Source {
         match event {
             SourceEvent::Released => Ok(self.end(Outcome::Migrated { to: by }, Vec::new())),
             // The room is the peer's, whatever becomes of this host's session.
-            SourceEvent::Lost | SourceEvent::Fired(_) | SourceEvent::Saw(_) => Ok(Vec::new()),
+            SourceEvent::Lost
+            | SourceEvent::Fired(_)
+            | SourceEvent::Saw(_)
+            | SourceEvent::OtherGeneration => Ok(Vec::new()),
             SourceEvent::Froze
             | SourceEvent::FreezeFailed(_)
             | SourceEvent::Uploaded
@@ -515,12 +536,15 @@ impl Source {
             SourceEvent::Reacquired => {
                 Ok(self.end(Outcome::Resumed { why }, vec![SourceAction::Release]))
             }
+            // Nobody was asked to take it: who has it knows of something newer.
+            SourceEvent::ReacquireRefused if self.goal == Goal::Reassert => Ok(self.gone()),
             SourceEvent::ReacquireRefused => {
                 // Somebody was faster. Whoever it was, the record tells.
                 self.state = SourceState::Offered;
                 Ok(vec![SourceAction::Arm(SourceTimer::Offer), SourceAction::Watch])
             }
             SourceEvent::Lost => Ok(self.gone()),
+            SourceEvent::OtherGeneration => Ok(self.reassert()),
             SourceEvent::Fired(_) | SourceEvent::Saw(_) => Ok(Vec::new()),
             SourceEvent::Froze
             | SourceEvent::FreezeFailed(_)
@@ -537,6 +561,13 @@ impl Source {
     fn resume(&mut self, why: Option<DeclineReason>) -> Vec<SourceAction> {
         self.state = SourceState::Resuming { why };
         vec![SourceAction::Reacquire]
+    }
+
+    /// Nothing that was sent under the lease takes effect any more, so the frozen room may go on at once, if
+    /// nobody else has it.
+    fn reassert(&mut self) -> Vec<SourceAction> {
+        self.state = SourceState::Resuming { why: None };
+        vec![SourceAction::Reassert]
     }
 
     fn thaw(&mut self, why: AbortReason) -> Vec<SourceAction> {
@@ -568,6 +599,7 @@ impl Source {
             SourceEvent::ReacquireRefused => "ReacquireRefused",
             SourceEvent::Released => "Released",
             SourceEvent::Fired(_) => "Fired",
+            SourceEvent::OtherGeneration => "OtherGeneration",
             SourceEvent::Lost => "Lost",
         };
         Rejection { machine: "source", state: self.state_name(), event }

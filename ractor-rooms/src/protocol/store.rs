@@ -12,7 +12,9 @@ use super::record::{
     RecordLimits, Request, SnapshotKey,
 };
 use super::session::{OpenAnswer, SessionInfo, SessionSpec};
-use crate::id::{Activation, Epoch, HostId, Incarnation, Millis, Position, RoomId, Seq};
+use crate::id::{
+    Activation, Epoch, Generation, HostId, Incarnation, Millis, Position, RoomId, Seq,
+};
 
 /// One room that a host owns by the record, as the reconcile sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,6 +57,13 @@ struct Session {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Store {
     now: Millis,
+    generation: Generation,
+    /// Until when a host may still re-assert what it runs; 0 once all have.
+    unproved_until: Millis,
+    /// Nothing tells which hosts there were when the generation began.
+    hosts_unknown: bool,
+    /// The longest that any session may last.
+    longest_ttl_ms: u64,
     last_incarnation: u64,
     records: BTreeMap<RoomId, Record>,
     sessions: BTreeMap<HostId, Session>,
@@ -69,6 +78,10 @@ impl Store {
     pub fn new(limits: RecordLimits) -> Self {
         Self {
             now: Millis(0),
+            generation: Generation(1),
+            unproved_until: Millis(0),
+            hosts_unknown: false,
+            longest_ttl_ms: 0,
             last_incarnation: 0,
             records: BTreeMap::new(),
             sessions: BTreeMap::new(),
@@ -87,6 +100,50 @@ impl Store {
     /// The store's clock.
     pub fn now(&self) -> Millis {
         self.now
+    }
+
+    /// The generation that it is in.
+    pub fn generation(&self) -> Generation {
+        self.generation
+    }
+
+    /// Whether a host may still have to re-assert what it runs.
+    pub fn is_unproved(&self) -> bool {
+        self.now < self.unproved_until
+    }
+
+    /// Begins a new generation, as at a restart that lost nothing.
+    pub fn restart(&mut self) {
+        let above = self.generation.next().0.max(self.now.0);
+        self.hosts_unknown &= self.is_unproved();
+        self.generation = Generation(above);
+        self.unproved_until = Millis(self.now.0.saturating_add(self.longest_ttl_ms));
+    }
+
+    /// Begins a new generation with what was there at an earlier time, as after a restart that lost the
+    /// end of what was written.
+    pub fn restart_from(&mut self, earlier: Self) {
+        let (now, generation) = (self.now, self.generation.max(earlier.generation));
+        let longest_ttl_ms = self.longest_ttl_ms.max(earlier.longest_ttl_ms);
+        // Not what a store would know, but its clock would have gone on as far.
+        let last_incarnation = self.last_incarnation.max(earlier.last_incarnation);
+        *self = Self { now, generation, longest_ttl_ms, last_incarnation, ..earlier };
+        self.restart();
+    }
+
+    /// Begins a new generation with nothing.
+    pub fn forget(&mut self) {
+        self.restart_from(Self::new(self.limits));
+        self.unproved_until = Millis(self.now.0.saturating_add(self.longest_ttl_ms));
+        self.hosts_unknown = true;
+    }
+
+    /// Notices that every host has proved or dropped what it ran.
+    fn settle_generation(&mut self) {
+        let mut living = self.sessions.values().filter(|s| s.expires > self.now);
+        if !self.hosts_unknown && living.all(|s| s.spec.proved >= self.generation) {
+            self.unproved_until = Millis(0);
+        }
     }
 
     /// A room's record, if it has one.
@@ -115,19 +172,31 @@ impl Store {
     /// Carries one request out, atomically.
     pub fn step(&mut self, room: &RoomId, request: Request, floor: Epoch) -> (Answer, Vec<Effect>) {
         if let Request::Offer { create: true, .. } = &request {
+            if self.is_unproved() && !self.records.contains_key(room) {
+                return (Answer::Offer(OfferAnswer::Unproved), Vec::new());
+            }
             self.birth(room, floor);
         }
-        let Some(mut record) = self.records.remove(room) else {
-            return (missing(&request), Vec::new());
+        let forgotten = match &request {
+            Request::Reassert(claim) => Some(Record::forgotten(claim.life)),
+            _ => None,
+        };
+        let Some(mut record) = self.records.remove(room).or(forgotten) else {
+            return (missing(&request, self.generation), Vec::new());
         };
         let before = record.owner.clone();
-        let writes_snapshot = matches!(&request, Request::Checkpoint { .. } | Request::Park { .. });
+        let writes_snapshot = matches!(
+            &request,
+            Request::Checkpoint { .. } | Request::Park { .. } | Request::Reassert(_)
+        );
         let (answer, effects) = {
             let (sessions, now, snapshots) = (&self.sessions, self.now, &self.snapshots);
             let session = |host: &HostId| live_session(sessions, now, host);
             let env = Env {
                 now,
                 floor,
+                generation: self.generation,
+                unproved: now < self.unproved_until,
                 alive: &|i: &Incarnation| session(&i.host).as_ref() == Some(i),
                 session: &session,
                 has_snapshot: &|key| snapshots.contains_key(&(room.clone(), key.clone())),
@@ -135,6 +204,9 @@ impl Store {
             };
             record.apply(room, request, &env)
         };
+        if record.epoch == Epoch(0) {
+            return (answer, effects); // not brought back: there is still no record
+        }
         self.reindex(room, before.as_ref(), &record);
         if let Some(snapshot) = record.snapshot.as_ref().filter(|_| writes_snapshot) {
             self.drop_older_attempts(room, &snapshot.key);
@@ -153,12 +225,15 @@ impl Store {
         let floor = floor.max(Epoch(self.now.0)).max(Epoch(1));
         match self.records.get_mut(room) {
             None => {
-                self.records.insert(room.clone(), Record::born(floor));
+                self.records.insert(room.clone(), Record::born(floor, self.generation));
             }
-            Some(record) if matches!(record.phase, Phase::Closed { .. }) => {
+            Some(record)
+                if matches!(record.phase, Phase::Closed { .. })
+                    && (self.now >= self.unproved_until || record.proved == self.generation) =>
+            {
                 let epoch = record.epoch.next().max(floor);
                 let (last, dead_letters) = (record.last, std::mem::take(&mut record.dead_letters));
-                *record = Record { last, dead_letters, ..Record::born(epoch) };
+                *record = Record { last, dead_letters, ..Record::born(epoch, self.generation) };
             }
             Some(_) => {}
         }
@@ -276,27 +351,38 @@ impl Store {
         self.last_incarnation = self.last_incarnation.saturating_add(1).max(self.now.0);
         let number = self.last_incarnation;
         let expires = Millis(self.now.0.saturating_add(ttl_ms));
+        self.longest_ttl_ms = self.longest_ttl_ms.max(ttl_ms);
         self.sessions.insert(host.clone(), Session { number, expires, spec });
+        self.settle_generation();
         OpenAnswer::Opened(Incarnation { host: host.clone(), number })
     }
 
-    /// Renews a session; `false` when it lapsed, which cannot be undone.
+    /// Renews a session; `false` when it lapsed, which cannot be undone. One that the store has forgotten
+    /// did not lapse: nothing is known here that is as new.
     pub fn renew_session(&mut self, by: &Incarnation, ttl_ms: u64, spec: SessionSpec) -> bool {
         let now = self.now;
+        let renewed =
+            Session { number: by.number, expires: Millis(now.0.saturating_add(ttl_ms)), spec };
         match self.sessions.get_mut(&by.host) {
-            Some(session) if session.number == by.number && session.expires > now => {
-                session.expires = Millis(now.0.saturating_add(ttl_ms));
-                session.spec = spec;
-                true
+            Some(session) if session.number > by.number => return false,
+            Some(session) if session.number == by.number && session.expires <= now => return false,
+            Some(session) => *session = renewed,
+            None => {
+                self.sessions.insert(by.host.clone(), renewed);
             }
-            Some(_) | None => false,
         }
+        self.last_incarnation = self.last_incarnation.max(by.number);
+        self.longest_ttl_ms = self.longest_ttl_ms.max(ttl_ms);
+        self.settle_generation();
+        true
     }
 
-    /// Ends a session at once.
+    /// Ends a session at once. It is remembered as one that has ended, and not as one that was forgotten.
     pub fn close_session(&mut self, by: &Incarnation) {
-        if self.sessions.get(&by.host).is_some_and(|s| s.number == by.number) {
-            self.sessions.remove(&by.host);
+        if let Some(session) = self.sessions.get_mut(&by.host)
+            && session.number == by.number
+        {
+            session.expires = Millis(0);
         }
     }
 
@@ -323,10 +409,13 @@ fn live_session(
 }
 
 /// What a room without a record answers.
-fn missing(request: &Request) -> Answer {
+fn missing(request: &Request, generation: Generation) -> Answer {
+    if request.lease().is_some_and(|lease| lease.generation != generation) {
+        return Answer::OtherGeneration { generation };
+    }
     match request {
         Request::Append { .. } => Answer::Append(AppendAnswer::Missing),
-        Request::Acquire { .. } => Answer::Acquire(AcquireAnswer::Missing),
+        Request::Acquire { .. } | Request::Reassert(_) => Answer::Acquire(AcquireAnswer::Missing),
         Request::Settle { .. }
         | Request::Checkpoint { .. }
         | Request::Ack { .. }

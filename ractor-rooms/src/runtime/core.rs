@@ -27,7 +27,7 @@ use super::wire::{LetterBody, Payload, encode_letter, encode_payload};
 use crate::clock::Clock;
 use crate::id::{Epoch, HostId, Incarnation, Kind, Millis, Producer, RoomId};
 use crate::protocol::placement::place;
-use crate::protocol::record::{Answer, OfferAnswer, RecordView, Request, SnapshotKey};
+use crate::protocol::record::{Answer, Lease, OfferAnswer, RecordView, Request, SnapshotKey};
 use crate::protocol::session::{HostState, SessionInfo};
 use crate::transport::{Transport, TransportErr};
 
@@ -84,6 +84,17 @@ pub enum RoomFault {
         room: RoomId,
         /// Why.
         error: String,
+    },
+    /// The store had lost what this host knew of a room, and has it again.
+    StoreRegressed {
+        /// The room.
+        room: RoomId,
+    },
+    /// The store had lost data, and somebody else has the room as well: this host dropped what it had of
+    /// it.
+    Diverged {
+        /// The room.
+        room: RoomId,
     },
     /// A room could not be started here.
     StartFailed {
@@ -240,13 +251,25 @@ impl HostCore {
         }
     }
 
-    /// Carries a request out, with a deadline.
+    /// Carries a request out, with a deadline. What comes under a lease of another generation was not
+    /// carried out, and the supervisor sees to the lease.
     pub(crate) async fn execute(
         &self,
         room: &RoomId,
         request: Request,
     ) -> Result<Answer, TransportErr> {
-        self.deadline(self.transport.execute(room, request, Epoch(0))).await
+        match self.deadline(self.transport.execute(room, request, Epoch(0))).await? {
+            Answer::OtherGeneration { generation } => {
+                let reason = format!("it is in generation {generation}, and the lease is not");
+                Err(TransportErr::Unavailable { reason })
+            }
+            answer => Ok(answer),
+        }
+    }
+
+    /// Whether a lease was proved in another generation of the store.
+    pub(crate) fn is_stale(&self, room: &RoomId, lease: &Lease) -> bool {
+        self.transport.generation(room) != lease.generation
     }
 
     /// Carries a request out that points to a snapshot which comes along, with a deadline.
@@ -389,6 +412,7 @@ impl HostCore {
         match self.execute(room, request).await.map_err(FindErr::Store)? {
             Answer::Offer(OfferAnswer::Done { .. } | OfferAnswer::Refused { .. }) => Ok(()),
             Answer::Offer(OfferAnswer::Missing) => Ok(()), // asked again with `create`
+            Answer::Offer(OfferAnswer::Unproved) => Err(FindErr::NoneReady),
             other => Err(FindErr::Store(unexpected(&other))),
         }
     }

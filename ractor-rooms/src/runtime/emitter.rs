@@ -97,6 +97,11 @@ impl Emitter {
                     state.pumping = false;
                     return;
                 }
+                // They travel with the room when it is re-asserted.
+                Err(_) if core.is_stale(&self.room, &self.lease) => {
+                    self.state.lock().pumping = false;
+                    return;
+                }
                 Err(error) => {
                     tracing::debug!(room = %self.room, %error, "emit");
                     tokio::time::sleep(core.config.retry_interval).await;

@@ -129,7 +129,10 @@ impl RoomHostBuilder {
             load: 0,
             capacity: self.config.capacity,
             kinds: kinds.iter().map(|(name, kind)| (name.clone(), kind.reads())).collect(),
+            // It runs nothing.
+            proved: *self.transport.generations().borrow(),
         };
+        let proved = spec.proved;
         let (incarnation, sent_at) =
             open_session(&*self.transport, &self.config, &self.clock, &id, spec).await?;
         let core = HostCore::new(
@@ -142,13 +145,14 @@ impl RoomHostBuilder {
         );
         let keeper =
             SessionKeeper::opened(Millis::of(core.config.session_ttl).0, Millis::of(sent_at).0);
-        let args = SupervisorArgs { core: core.clone(), kinds, keeper };
+        let args = SupervisorArgs { core: core.clone(), kinds, keeper, proved };
         let (supervisor, _) = RoomSupervisor::spawn(None, RoomSupervisor, args)
             .await
             .map_err(|e| HostErr::Spawn(e.to_string()))?;
         if core.supervisor.set(supervisor.clone()).is_err() {
             return Err(HostErr::Spawn("the host has a supervisor already".to_owned()));
         }
+        core.follow_generations();
         // Who is told of a host may offer it a room at once. A store that does not answer now will later.
         let _ = core.listen().await;
         Ok(RoomHost { core, supervisor })

@@ -48,9 +48,9 @@ impl HostCore {
 
     fn pushed(self: &Arc<Self>, push: Push) {
         match push {
-            Push::Entry { room, epoch, entry } => {
+            Push::Entry { room, epoch, generation, entry } => {
                 if let Some(runner) = self.runners.get(&room) {
-                    runner.push(epoch, entry);
+                    runner.push(epoch, generation, entry);
                 }
             }
             Push::Offered { room, notice } => {
@@ -80,6 +80,29 @@ impl HostCore {
                 }
             }
         }
+    }
+
+    /// Tells the supervisor of each generation of the store that begins.
+    pub(crate) fn follow_generations(self: &Arc<Self>) {
+        let core = self.clone();
+        self.spawn(async move {
+            let mut generations = core.transport.generations();
+            generations.mark_unchanged();
+            while generations.changed().await.is_ok() {
+                core.tell(RoomSupervisorMessage::generation());
+            }
+        });
+    }
+
+    /// Asks for all that a store may have forgotten and no room holds.
+    pub(crate) async fn ask_again(self: &Arc<Self>) {
+        let by = self.incarnation();
+        for room in self.watches.rooms() {
+            let _ = self.deadline(self.transport.watch(&by, &room, true)).await; // at the next look
+        }
+        // An inbox that is new counts from 1. A letter that comes twice is opened twice, which it bears.
+        *self.inbox.lock() = 0;
+        self.read_inbox().await;
     }
 
     fn tell(&self, message: RoomSupervisorMessage) {

@@ -18,6 +18,8 @@ pub enum MoveReason {
     Idle,
     /// Its host shuts down.
     Shutdown,
+    /// It was not: it stayed and was re-asserted, because the store may have lost data.
+    Reasserted,
 }
 
 /// A state that a move went through, and when, counted from its start.

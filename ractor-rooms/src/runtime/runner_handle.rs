@@ -8,7 +8,8 @@ use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use super::error::CloseErr;
-use crate::id::{Epoch, Life, Position, RoomId, Seq};
+use crate::id::Epoch;
+use crate::id::{Generation, Life, Number, OutSeq, Position, Producer, RoomId, Seq};
 use crate::protocol::record::{Entry, Lease, SnapshotRef};
 use crate::protocol::source::AbortReason;
 
@@ -42,6 +43,10 @@ pub(crate) struct FrozenRoom {
     pub(crate) snapshot: SnapshotRef,
     /// The bytes it points to.
     pub(crate) bytes: Bytes,
+    /// The last number handled of each producer.
+    pub(crate) handled: Vec<(Producer, Number)>,
+    /// The number of the last event that is published.
+    pub(crate) out_seq: OutSeq,
     /// When the room handled its last message, or shortly after: before the state was encoded.
     pub(crate) cut_at: Duration,
 }
@@ -67,7 +72,7 @@ pub(crate) enum RunnerEvent {
 pub(crate) trait Runner: Send + Sync {
     fn shared(&self) -> &RunnerShared;
     /// A new entry of the log.
-    fn push(&self, epoch: Epoch, entry: Entry);
+    fn push(&self, epoch: Epoch, generation: Generation, entry: Entry);
     /// The position of the log's last entry.
     fn head(&self, last: Position);
     /// Read the log and catch up.

@@ -16,6 +16,7 @@ mod adopting;
 mod giving;
 mod message;
 mod moving;
+mod proving;
 mod session;
 mod slot;
 mod sweeping;
@@ -30,7 +31,7 @@ use tokio::sync::{Semaphore, oneshot};
 use super::core::HostCore;
 use super::kinds::Kinds;
 use super::runner_handle::RunnerEvent;
-use crate::id::RoomId;
+use crate::id::{Generation, RoomId};
 use crate::protocol::SessionKeeper;
 use crate::protocol::adopter::AdopterEvent;
 use crate::protocol::record::{DeclineReason, Lease, ParkReason, Request};
@@ -51,6 +52,7 @@ pub(crate) struct SupervisorArgs {
     pub(crate) core: Arc<HostCore>,
     pub(crate) kinds: Kinds,
     pub(crate) keeper: SessionKeeper,
+    pub(crate) proved: Generation,
 }
 
 /// The supervisor's state.
@@ -60,6 +62,10 @@ pub(crate) struct Supervisor {
     me: ActorRef<RoomSupervisorMessage>,
     slots: HashMap<RoomId, Slot>,
     keeper: SessionKeeper,
+    /// The generation in which all that runs here is proved.
+    proved: Generation,
+    /// Since when there is a newer one.
+    proving: Option<Duration>,
     state: HostState,
     restores: Arc<Semaphore>,
     next_activation: u64,
@@ -82,7 +88,7 @@ impl Actor for RoomSupervisor {
         me: ActorRef<Self::Msg>,
         args: SupervisorArgs,
     ) -> Result<Supervisor, ActorProcessingErr> {
-        let SupervisorArgs { core, kinds, keeper } = args;
+        let SupervisorArgs { core, kinds, keeper, proved } = args;
         let restores = Arc::new(Semaphore::new(core.config.max_restores.max(1)));
         let supervisor = Supervisor {
             core,
@@ -90,6 +96,9 @@ impl Actor for RoomSupervisor {
             me,
             slots: HashMap::new(),
             keeper,
+            proved,
+            // One may have begun before anybody listened.
+            proving: Some(Duration::ZERO),
             state: HostState::Ready,
             restores,
             next_activation: 0,
@@ -159,6 +168,8 @@ impl Supervisor {
             Inner::HeartbeatAnswered { sent_at, renewed } => {
                 self.heartbeat_answered(sent_at, renewed);
             }
+            Inner::Generation => self.generation_began(),
+            Inner::Reasserted { room, token, answer } => self.reasserted(&room, token, answer),
             Inner::Listening => self.listening(),
             Inner::HeartbeatFailed { sent_at } => self.heartbeat_failed(sent_at),
             Inner::Reopened { incarnation, sent_at } => self.reopened(incarnation, sent_at),

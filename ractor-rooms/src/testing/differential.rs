@@ -17,7 +17,7 @@ use super::Subject;
 use crate::id::{Epoch, Incarnation, Millis, RoomId};
 use crate::protocol::Store;
 use crate::protocol::record::{Answer, Request};
-use crate::protocol::session::OpenAnswer;
+use crate::protocol::session::{OpenAnswer, SessionSpec};
 use crate::transport::{Letter, Transport, TransportErr};
 use moves::{Moves, Step};
 use names::{Names, Translate};
@@ -111,12 +111,30 @@ struct Run<'a> {
 
 impl<'a> Run<'a> {
     async fn new(subject: &'a dyn Subject, seed: u64) -> Self {
+        let mut run = Self::unnamed(subject, seed).await;
+        run.name_generation();
+        run
+    }
+
+    /// The generations that there are now are the same.
+    fn name_generation(&mut self) {
+        let here = self.store.generation();
+        for room in Moves::rooms() {
+            self.here.at(&room);
+            self.there.at(&room);
+            Hide(&mut self.here).generation(here);
+            Hide(&mut self.there).generation(self.transport.generation(&room));
+        }
+        self.moves.generation(here);
+    }
+
+    async fn unnamed(subject: &'a dyn Subject, seed: u64) -> Self {
         Self {
             subject,
             transport: subject.connect().await,
             store: Store::new(subject.limits()),
             now: 1_000_000,
-            moves: Moves::new(seed, subject.limits()),
+            moves: Moves::new(seed, subject.limits(), subject.ends_doubts_early()),
             here: Names::default(),
             there: Names::default(),
             trace: Vec::new(),
@@ -146,6 +164,7 @@ impl<'a> Run<'a> {
                     self.moves.opened(incarnation.clone());
                     self.store.drop_orphans();
                 }
+                let spec = self.proving(spec);
                 let found =
                     told(self.transport.open_session(&host, self.subject.ttl(), spec).await)?;
                 let hidden = [(&mut self.here, expected), (&mut self.there, found)].map(
@@ -159,9 +178,10 @@ impl<'a> Run<'a> {
                 same(&hidden[0], &hidden[1])?;
             }
             Step::Renew(by) => {
-                let (ttl, spec) = (self.ttl_ms(), self.moves.spec());
+                let (ttl, mut spec) = (self.ttl_ms(), self.moves.spec());
                 let expected = self.store.renew_session(&by, ttl, spec.clone());
                 let by = self.incarnation(by);
+                spec = self.proving(spec);
                 let found = self.transport.renew_session(&by, self.subject.ttl(), spec).await;
                 same(&expected, &told(found)?)?;
             }
@@ -171,6 +191,16 @@ impl<'a> Run<'a> {
                 self.moves.ended(&by);
                 let by = self.incarnation(by);
                 told(self.transport.close_session(&by).await)?;
+            }
+            Step::Begin => {
+                if self.subject.begin_generation().await {
+                    self.store.restart();
+                    // Connections hear of it when they ask.
+                    for room in Moves::rooms() {
+                        told(self.transport.execute(&room, Request::Read, Epoch(0)).await)?;
+                    }
+                    self.name_generation();
+                }
             }
             Step::Lapse => {
                 self.now += self.ttl_ms() + 1;
@@ -207,6 +237,14 @@ impl<'a> Run<'a> {
             Some(complaint) => Err(("numbers that grow".to_owned(), complaint.clone())),
             None => Ok(()),
         }
+    }
+
+    /// With the transport's generation in place of the store's. Where each room may have one of its own,
+    /// nobody says that it has proved any.
+    fn proving(&self, spec: SessionSpec) -> SessionSpec {
+        let any = &Moves::rooms()[0];
+        let proved = Translate::new(&self.here, &self.there, any).generation(spec.proved);
+        SessionSpec { proved, ..spec }
     }
 
     fn incarnation(&self, by: Incarnation) -> Incarnation {
@@ -259,6 +297,7 @@ impl<'a> Run<'a> {
         for (names, sessions) in [(&mut self.here, &mut expected), (&mut self.there, &mut found)] {
             for session in sessions.iter_mut() {
                 session.incarnation = Hide(names).incarnation(session.incarnation.clone());
+                session.spec.proved = Hide(names).generation(session.spec.proved);
             }
             sessions.sort_by(|a, b| a.incarnation.cmp(&b.incarnation));
         }

@@ -32,6 +32,23 @@ pub trait Subject: Send + Sync + std::fmt::Debug {
     /// lapsed.
     fn let_sessions_lapse(&self) -> BoxFuture<'_, ()>;
 
+    /// Begins another generation, with everything as it is; `false` if it cannot be done here, and what
+    /// depends on it is then not checked.
+    fn begin_generation(&self) -> BoxFuture<'_, bool> {
+        std::future::ready(false).boxed()
+    }
+
+    /// Loses everything that the store holds, while it is used; `false` if it cannot be done here.
+    fn forget(&self) -> BoxFuture<'_, bool> {
+        std::future::ready(false).boxed()
+    }
+
+    /// Whether the doubts of a new generation end once every session says that it has proved it, and not
+    /// only after a time.
+    fn ends_doubts_early(&self) -> bool {
+        true
+    }
+
     /// How long a push may take that must come.
     fn patience(&self) -> Duration {
         Duration::from_secs(5)
@@ -125,6 +142,16 @@ impl Subject for MemorySubject {
 
     fn quiet(&self) -> Duration {
         Duration::from_millis(5)
+    }
+
+    fn begin_generation(&self) -> BoxFuture<'_, bool> {
+        self.transport.restart(None);
+        std::future::ready(true).boxed()
+    }
+
+    fn forget(&self) -> BoxFuture<'_, bool> {
+        self.transport.forget();
+        std::future::ready(true).boxed()
     }
 
     fn lose_snapshot<'a>(&'a self, room: &'a RoomId, key: &'a SnapshotKey) -> BoxFuture<'a, bool> {

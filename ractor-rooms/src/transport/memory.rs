@@ -9,10 +9,11 @@ use futures::FutureExt;
 use futures::StreamExt;
 use futures::channel::mpsc;
 use futures::stream::BoxStream;
+use tokio::sync::watch;
 
 use super::{Letter, Push, Transport, TransportFuture};
 use crate::clock::Clock;
-use crate::id::{Epoch, HostId, Incarnation, Millis, RoomId};
+use crate::id::{Epoch, Generation, HostId, Incarnation, Millis, RoomId};
 use crate::protocol::Store;
 use crate::protocol::record::{Answer, Effect, RecordLimits, Request, SnapshotKey};
 use crate::protocol::session::{OpenAnswer, SessionInfo, SessionSpec};
@@ -36,6 +37,7 @@ pub struct MemoryTransport(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     clock: Clock,
+    generations: watch::Sender<Generation>,
     state: Mutex<State>,
 }
 
@@ -74,6 +76,7 @@ impl MemoryTransport {
     pub fn with(limits: RecordLimits, clock: Clock) -> Self {
         Self(Arc::new(Shared {
             clock,
+            generations: watch::Sender::new(Generation(1)),
             state: Mutex::new(State {
                 store: Store::new(limits),
                 inboxes: BTreeMap::new(),
@@ -91,6 +94,35 @@ impl MemoryTransport {
     /// Loses snapshot bytes, for tests of what follows; whether they were there.
     pub fn lose_snapshot(&self, room: &RoomId, key: &SnapshotKey) -> bool {
         self.lock().store.lose_snapshot(room, key)
+    }
+
+    /// Has the store start again, for tests of what follows: every stream of pushes ends, and a new
+    /// generation begins. With `earlier`, which [`MemoryTransport::inspect`] may have cloned, it comes back
+    /// as it was then.
+    pub fn restart(&self, earlier: Option<Store>) {
+        self.begin(|state| match earlier {
+            Some(earlier) => state.store.restart_from(earlier),
+            None => state.store.restart(),
+        });
+    }
+
+    /// Has the store forget everything while it is used, for tests of what follows.
+    pub fn forget(&self) {
+        self.begin(|state| {
+            state.store.forget();
+            state.inboxes.clear();
+            state.watchers.clear();
+        });
+    }
+
+    fn begin(&self, change: impl FnOnce(&mut State)) {
+        let generation = {
+            let mut state = self.lock();
+            change(&mut state);
+            state.subscribers.clear();
+            state.store.generation()
+        };
+        self.0.generations.send_replace(generation);
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -116,8 +148,8 @@ impl State {
     fn perform(&mut self, room: &RoomId, effects: Vec<Effect>) {
         for effect in effects {
             match effect {
-                Effect::Push { to, epoch, entry } => {
-                    self.push(&to, Push::Entry { room: room.clone(), epoch, entry });
+                Effect::Push { to, epoch, generation, entry } => {
+                    self.push(&to, Push::Entry { room: room.clone(), epoch, generation, entry });
                 }
                 Effect::Offered { to, notice } => {
                     if let Some(to) = self.subscribers.keys().rfind(|i| i.host == to).cloned() {
@@ -162,6 +194,14 @@ fn done<'a, T: Send + 'a>(value: T) -> TransportFuture<'a, T> {
 }
 
 impl Transport for MemoryTransport {
+    fn generation(&self, _: &RoomId) -> Generation {
+        *self.0.generations.borrow()
+    }
+
+    fn generations(&self) -> watch::Receiver<Generation> {
+        self.0.generations.subscribe()
+    }
+
     fn execute(
         &self,
         room: &RoomId,

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use futures::stream::{self, BoxStream};
 use futures::{FutureExt, StreamExt};
 use ractor_rooms::MemoryTransport;
-use ractor_rooms::id::{Epoch, HostId, Incarnation, Number, Position, RoomId};
+use ractor_rooms::id::{Epoch, Generation, HostId, Incarnation, Number, Position, RoomId};
 use ractor_rooms::protocol::record::{
     AcquireAnswer, Answer, AppendAnswer, CloseAnswer, DeclineReason, Lease, OfferAnswer,
     OwnerAnswer, Phase, RecordView, Request, SnapshotKey,
@@ -58,6 +58,10 @@ pub(super) enum Bug {
     KeysAreText,
     FullDropsTheOldest,
     AnswersAnOldSeq,
+    ProvesByEqualEpochAlone,
+    AcquiresBeforeTheReasserts,
+    ReassertsOverANewerOwner,
+    ReassertKeepsTheOwnersCursor,
 }
 
 #[derive(Clone, Debug)]
@@ -125,6 +129,7 @@ impl Planted {
             match self.bug {
                 Bug::IgnoresOwnerInFence => lease.owner = owner.clone(),
                 Bug::IgnoresEpochInFence => lease.epoch = view.seen.epoch,
+                Bug::ProvesByEqualEpochAlone => lease.generation = self.inner.generation(room),
                 _ => {}
             }
         }
@@ -148,6 +153,10 @@ impl Planted {
                 if let Phase::Offered { to, .. } = view.phase {
                     *by = to;
                 }
+            }
+            (Bug::ReassertsOverANewerOwner, Request::Reassert(claim)) => {
+                claim.lease.epoch = view.seen.epoch;
+                claim.lease.owner = view.seen.owner.unwrap_or_else(|| claim.lease.owner.clone());
             }
             (Bug::ClosesUndrained, Request::Close { forced, .. }) => *forced = true,
             (Bug::IgnoresThePageBound, Request::ReadLog { max_bytes, .. }) => {
@@ -188,6 +197,28 @@ impl Planted {
                 Answer::Acquire(AcquireAnswer::Acquired(mut acquired)),
             ) => {
                 acquired.page.entries.clear();
+                Answer::Acquire(AcquireAnswer::Acquired(acquired))
+            }
+            (
+                Bug::AcquiresBeforeTheReasserts,
+                request @ Request::Acquire { .. },
+                Answer::Acquire(AcquireAnswer::Unproved),
+            ) => {
+                let sessions = self.inner.sessions().now_or_never().unwrap().unwrap();
+                for SessionInfo { incarnation, mut spec } in sessions {
+                    spec.proved = self.inner.generation(room);
+                    let ttl = Duration::from_secs(3_600);
+                    let renewed = self.inner.renew_session(&incarnation, ttl, spec);
+                    renewed.now_or_never().unwrap().unwrap();
+                }
+                self.ask(room, request)
+            }
+            (
+                Bug::ReassertKeepsTheOwnersCursor,
+                Request::Reassert(claim),
+                Answer::Acquire(AcquireAnswer::Acquired(mut acquired)),
+            ) => {
+                acquired.snapshot = Some(claim.snapshot);
                 Answer::Acquire(AcquireAnswer::Acquired(acquired))
             }
             (Bug::RepeatedParkIsDone, Request::Park { .. }, Answer::Owner(_)) => {
@@ -238,7 +269,11 @@ impl Planted {
             ) => {
                 let view = self.view(room).unwrap();
                 if let Some(owner) = view.seen.owner {
-                    let lease = Lease { epoch: view.seen.epoch, owner };
+                    let lease = Lease {
+                        epoch: view.seen.epoch,
+                        owner,
+                        generation: self.inner.generation(room),
+                    };
                     self.ask(room, Request::Ack { lease, received: view.last });
                 }
                 self.ask(room, Request::Append { life, producer, epoch, first, batch })
@@ -261,6 +296,14 @@ fn done<'a, T: Send + 'a>(value: T) -> TransportFuture<'a, T> {
 }
 
 impl Transport for Planted {
+    fn generation(&self, room: &RoomId) -> Generation {
+        self.inner.generation(room)
+    }
+
+    fn generations(&self) -> tokio::sync::watch::Receiver<Generation> {
+        self.inner.generations()
+    }
+
     fn execute(
         &self,
         room: &RoomId,
@@ -385,8 +428,8 @@ impl Transport for Planted {
             Bug::OldStreamStays => pushes.chain(stream::pending()).boxed(),
             Bug::PushesUnderAnOldEpoch => pushes
                 .map(|push| match push {
-                    Push::Entry { room, epoch, entry } => {
-                        Push::Entry { room, epoch: Epoch(epoch.0 - 1), entry }
+                    Push::Entry { room, epoch, generation, entry } => {
+                        Push::Entry { room, epoch: Epoch(epoch.0 - 1), generation, entry }
                     }
                     other => other,
                 })

@@ -51,6 +51,14 @@ impl Subject for PlantedSubject {
         self.memory.let_sessions_lapse()
     }
 
+    fn begin_generation(&self) -> BoxFuture<'_, bool> {
+        self.memory.begin_generation()
+    }
+
+    fn forget(&self) -> BoxFuture<'_, bool> {
+        self.memory.forget()
+    }
+
     fn patience(&self) -> Duration {
         Duration::from_millis(50)
     }
@@ -115,6 +123,10 @@ caught_by_the_suite! {
     text_keys: KeysAreText by odd_keys_stay_apart;
     full: FullDropsTheOldest by full_log_refuses_entries;
     seq: AnswersAnOldSeq by append_again_is_a_duplicate;
+    equal_epoch: ProvesByEqualEpochAlone by lease_of_another_generation_is_refused;
+    early_acquire: AcquiresBeforeTheReasserts by nobody_takes_a_room_before_the_reasserts;
+    newer_owner: ReassertsOverANewerOwner by reassert_gives_way_to_a_newer_owner;
+    stored_cursor: ReassertKeepsTheOwnersCursor by reassert_reads_the_log_again;
 }
 
 macro_rules! found_by_comparison {
@@ -153,4 +165,8 @@ found_by_comparison! {
     compared_owned: OwnedForgetsHeads;
     compared_inbox: InboxIgnoresAfter;
     compared_seq: AnswersAnOldSeq;
+    compared_equal_epoch: ProvesByEqualEpochAlone;
+    compared_early_acquire: AcquiresBeforeTheReasserts;
+    compared_newer_owner: ReassertsOverANewerOwner;
+    compared_stored_cursor: ReassertKeepsTheOwnersCursor;
 }

@@ -64,7 +64,11 @@ async fn refused_freezes_keep_the_order_of_every_sender<C: Class>() {
 }
 
 /// Two senders a host send while something is done so many times.
-async fn under_traffic<C: Class>(cluster: &Cluster, times: usize, mut work: impl AsyncFnMut()) {
+pub(crate) async fn under_traffic<C: Class>(
+    cluster: &Cluster,
+    times: usize,
+    mut work: impl AsyncFnMut(),
+) {
     let (oracle, over) = (Oracle::default(), Arc::new(AtomicBool::new(false)));
     let sent = Arc::new(AtomicU64::new(0));
     let senders: Vec<_> = (0..6)

@@ -89,7 +89,7 @@ fn activation() -> Activation {
 }
 
 fn lease() -> Lease {
-    Lease { epoch: Epoch(2), owner: activation() }
+    Lease { epoch: Epoch(2), owner: activation(), generation: crate::id::Generation(1) }
 }
 
 fn seen() -> Seen {
@@ -105,6 +105,7 @@ fn acquired() -> Acquired {
         head: Seq(0),
         pruned: None,
         recovered: false,
+        regressed: false,
         page: Default::default(),
     }
 }

@@ -16,7 +16,11 @@ fn broken(verdict: Verdict, invariant: &str) -> bool {
 
 #[test]
 fn i1_names_who_wrote_without_the_lease() {
-    let lease = |epoch, number| Lease { epoch: Epoch(epoch), owner: activation(number) };
+    let lease = |epoch, number| Lease {
+        epoch: Epoch(epoch),
+        owner: activation(number),
+        generation: crate::id::Generation(1),
+    };
     assert!(i1_one_writer(Some(&lease(2, 1)), &lease(2, 1)).is_ok());
     for other in [lease(1, 1), lease(2, 2)] {
         assert!(broken(i1_one_writer(Some(&lease(2, 1)), &other), "I1"));
@@ -103,7 +107,7 @@ fn i8_every_call_ends_once() {
 fn i9_counts_every_part_of_a_record() {
     let room = RoomId::new("chat", "r").unwrap();
     let limits = RecordLimits { log_entries: 8, history: 1, ..RecordLimits::default() };
-    let mut record = Record::born(Epoch(1));
+    let mut record = Record::born(Epoch(1), crate::id::Generation(1));
     assert!(i9_bounded(&room, &record, &limits).is_ok());
     record.history.extend([bytes::Bytes::new(), bytes::Bytes::new()]);
     assert!(broken(i9_bounded(&room, &record, &limits), "I9"));

@@ -29,10 +29,10 @@ impl World {
 
     fn effect(&mut self, config: &Config, effect: Effect) {
         match effect {
-            Effect::Push { epoch, entry, .. } if config.push => {
+            Effect::Push { epoch, generation, entry, .. } if config.push => {
                 let owner = self.store.record(&room()).and_then(|r| r.owner.clone());
                 if let Some(owner) = owner {
-                    self.pushes.get_mut().push((Lease { epoch, owner }, entry));
+                    self.pushes.get_mut().push((Lease { epoch, owner, generation }, entry));
                 }
             }
             Effect::Offered { to, .. } if config.notices => {

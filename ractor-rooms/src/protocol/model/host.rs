@@ -125,7 +125,9 @@ impl World {
                         self.source_step(config, host, SourceEvent::Released);
                     }
                 }
-                SourceAction::Freeze
+                // Its store forgets nothing, so that there is one generation.
+                SourceAction::Reassert
+                | SourceAction::Freeze
                 | SourceAction::Watch
                 | SourceAction::Arm(_)
                 | SourceAction::Report(_) => {}

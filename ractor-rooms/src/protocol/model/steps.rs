@@ -134,7 +134,11 @@ fn reconcile(steps: &mut Steps<'_>, world: &World, h: usize) {
         if tended.contains(&Some(&owned.activation)) {
             continue;
         }
-        let lease = crate::protocol::record::Lease { epoch: owned.epoch, owner: owned.activation };
+        let lease = crate::protocol::record::Lease {
+            epoch: owned.epoch,
+            owner: owned.activation,
+            generation: world.store.generation(),
+        };
         let request = host::give_back(lease, None);
         let name = || format!("{} gives back what it does not run", host.id);
         steps.ask(world, request, Lossy::Late, name, |_, _| {});

@@ -315,8 +315,13 @@ impl Content {
 
 /// Opens a session that only an explicit step ends.
 pub(super) fn open(store: &mut Store, id: &HostId) -> Incarnation {
-    let spec =
-        SessionSpec { state: HostState::Ready, load: 0, capacity: 1, kinds: BTreeMap::new() };
+    let spec = SessionSpec {
+        state: HostState::Ready,
+        load: 0,
+        capacity: 1,
+        kinds: BTreeMap::new(),
+        proved: Default::default(),
+    };
     match store.open_session(id, 1 << 40, spec) {
         OpenAnswer::Opened(incarnation) => incarnation,
         OpenAnswer::Taken { .. } => panic!("the session before has ended"),

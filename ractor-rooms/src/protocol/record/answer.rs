@@ -4,7 +4,9 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use super::{DeadLetter, DeclineReason, Entry, Lease, Phase, SnapshotRef};
-use crate::id::{Epoch, HostId, Incarnation, Life, Millis, Number, OutSeq, Position, Seq};
+use crate::id::{
+    Epoch, Generation, HostId, Incarnation, Life, Millis, Number, OutSeq, Position, Seq,
+};
 
 /// Whether anybody will handle what is in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -81,6 +83,12 @@ pub enum AppendAnswer {
     },
     /// There is no such record: it must be offered to a host first.
     Missing,
+    /// What the record knows of the producer may be less than what a host has handled of it, and that host
+    /// may still re-assert: nothing was written, and the same goes again after a moment.
+    Unproved {
+        /// The room's present `seq`.
+        seq: Seq,
+    },
 }
 
 /// What an acquirer gets.
@@ -100,6 +108,8 @@ pub struct Acquired {
     pub pruned: Option<Millis>,
     /// Whether the owner before died instead of parking.
     pub recovered: bool,
+    /// After a re-assert: whether the store had lost something that the host knew.
+    pub regressed: bool,
     /// What the log has above the snapshot's cursor, up to [`FIRST_PAGE_BYTES`].
     pub page: Page,
 }
@@ -129,6 +139,8 @@ pub enum AcquireAnswer {
     },
     /// There is no such record.
     Missing,
+    /// The store may have lost data, and a host may still re-assert the room: nobody else takes it before.
+    Unproved,
 }
 
 /// The answer to an operation that only the owner may do.
@@ -164,6 +176,8 @@ pub enum OfferAnswer {
     },
     /// There is no such record.
     Missing,
+    /// The store may have lost data, and a host may still re-assert the room: nobody else starts it before.
+    Unproved,
 }
 
 /// The answer to a close.
@@ -241,9 +255,14 @@ pub struct RecordView {
 /// The answer to a [`Request`](super::Request).
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Answer {
+    /// To anything under a lease of another generation: nothing changed, and only a re-assert may follow.
+    OtherGeneration {
+        /// The store's.
+        generation: Generation,
+    },
     /// To an append.
     Append(AppendAnswer),
-    /// To an acquire.
+    /// To an acquire or a re-assert; the latter is `Refused` when somebody else has the room.
     Acquire(AcquireAnswer),
     /// To a settle, checkpoint, ack, park, emit, count or give-up.
     Owner(OwnerAnswer),
@@ -277,6 +296,8 @@ pub enum Effect {
         to: Incarnation,
         /// The epoch it holds the room under.
         epoch: Epoch,
+        /// The store's generation.
+        generation: Generation,
         /// The entry.
         entry: Entry,
     },

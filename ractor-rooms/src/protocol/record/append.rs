@@ -40,13 +40,20 @@ impl Record {
         // A pruned producer's late copy must not pass for a new producer's first message.
         let pruned = known.is_none()
             && !self.is_kept(room, &append.producer)
-            && self.pruned.is_some_and(|p| append.producer.birth() <= p);
+            && self.was_pruned(&append.producer);
         if pruned || append.epoch < epoch {
             return Err(AppendAnswer::Fenced { epoch, last: known.map(|p| p.last), now: env.now });
         }
         let count = append.batch.len() as u64;
         if known.is_none() && (count > 0 || append.epoch > 0) && !self.has_place(room, env) {
             return Err(AppendAnswer::Full { seq: self.seq });
+        }
+        let withdraws = count == 0 && append.epoch > 0;
+        let beyond = count > 0 && append.first > last.next();
+        if self.is_unproved(env) && (withdraws || beyond) {
+            // A sender that learnt a number from this record would give it to another message than the one
+            // that its owner has handled under it.
+            return Err(AppendAnswer::Unproved { seq: self.seq });
         }
         if count == 0 {
             return Ok(()); // a withdrawal, or a sender that asks for the life
@@ -97,6 +104,7 @@ impl Record {
                 effects.push(Effect::Push {
                     to: owner.by.clone(),
                     epoch: self.epoch,
+                    generation: env.generation,
                     entry: entry.clone(),
                 });
             }
@@ -139,6 +147,12 @@ impl Record {
             Producer::Room(id, _) | Producer::Activation(id, _) => id == room,
             Producer::Host(_) => false,
         }
+    }
+
+    /// Whether a producer without an entry may have been pruned.
+    pub(super) fn was_pruned(&self, producer: &Producer) -> bool {
+        !matches!(producer, Producer::Room(..))
+            && self.pruned.is_some_and(|pruned| producer.birth() <= pruned)
     }
 
     /// Whether one more producer can be remembered.

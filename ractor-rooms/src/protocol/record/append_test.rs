@@ -20,7 +20,15 @@ fn a_batch_is_one_entry_and_is_pushed_to_the_owner() {
     assert_eq!(answer, Answer::Append(accepted(2, 2, Standing::Running)));
     let entry = bench.record.log[0].clone();
     assert_eq!((entry.first_seq, entry.last_seq(), entry.first), (Seq(1), Seq(2), Number(1)));
-    assert_eq!(effects, [Effect::Push { to: lease.owner.by, epoch: lease.epoch, entry }]);
+    assert_eq!(
+        effects,
+        [Effect::Push {
+            to: lease.owner.by,
+            epoch: lease.epoch,
+            generation: lease.generation,
+            entry
+        }]
+    );
 }
 
 #[test]

@@ -18,6 +18,11 @@ impl Record {
         fn wrap<T>(outcome: Outcome<T>, answer: impl FnOnce(T) -> Answer) -> Outcome<Answer> {
             (answer(outcome.0), outcome.1)
         }
+        if let Some(lease) = request.lease()
+            && lease.generation != env.generation
+        {
+            return (Answer::OtherGeneration { generation: env.generation }, Vec::new());
+        }
         match request {
             Request::Append { life, producer, epoch, first, batch } => {
                 let append = Append { life, producer, epoch, first, batch };
@@ -26,6 +31,7 @@ impl Record {
             Request::Acquire { activation, seen } => {
                 (Answer::Acquire(self.acquire(activation, &seen, env)), Vec::new())
             }
+            Request::Reassert(claim) => wrap(self.reassert(*claim, env), Answer::Acquire),
             Request::Settle { lease } => wrap(self.settle(&lease), Answer::Owner),
             Request::Checkpoint { lease, snapshot } => {
                 wrap(self.checkpoint(&lease, snapshot, env), Answer::Owner)
@@ -85,6 +91,9 @@ impl Record {
             // A lapsed host that kept acquiring its own rooms would make epochs run away.
             return AcquireAnswer::NoSession;
         }
+        if self.is_unproved(env) {
+            return AcquireAnswer::Unproved;
+        }
         let repeated = self.owner.as_ref() == Some(&activation);
         if !repeated && (*seen != now || !self.may_acquire(&activation.by, env)) {
             return AcquireAnswer::Refused { seen: now, phase: self.phase.clone() };
@@ -105,16 +114,28 @@ impl Record {
             self.phase = Phase::Running;
             self.settled = false;
         }
-        AcquireAnswer::Acquired(Box::new(Acquired {
-            lease: Lease { epoch: self.epoch, owner: activation },
+        self.proved = env.generation;
+        AcquireAnswer::Acquired(self.acquired(activation, recovered || self.crashes > 0))
+    }
+
+    /// What somebody gets who holds the lease now.
+    pub(super) fn acquired(&self, owner: Activation, recovered: bool) -> Box<Acquired> {
+        Box::new(Acquired {
+            lease: Lease { epoch: self.epoch, owner, generation: self.proved },
             life: self.life,
             snapshot: self.snapshot.clone(),
             out_seq: self.out_seq,
             head: self.head(),
             pruned: self.pruned,
-            recovered: recovered || self.crashes > 0,
+            recovered,
+            regressed: false,
             page: self.page_after(self.cursor(), FIRST_PAGE_BYTES),
-        }))
+        })
+    }
+
+    /// Whether what is stored may be older than what a host has that may still re-assert it.
+    pub(super) fn is_unproved(&self, env: &Env<'_>) -> bool {
+        env.unproved && self.proved != env.generation
     }
 
     /// Whether a host may take the room now: it is free, its owner is dead, or the offer is to this
@@ -243,6 +264,9 @@ impl Record {
     }
 
     fn offer(&mut self, to: HostId, until: Millis, env: &Env<'_>) -> Outcome<OfferAnswer> {
+        if self.is_unproved(env) {
+            return (OfferAnswer::Unproved, Vec::new());
+        }
         let free = match &self.phase {
             Phase::Running => self.owner.as_ref().is_none_or(|owner| !(env.alive)(&owner.by)),
             // An open offer to a living host is not overwritten, else two hosts that both look after a

@@ -11,6 +11,8 @@ pub(super) struct Bench {
     pub(super) record: Record,
     pub(super) now: Millis,
     pub(super) floor: Epoch,
+    pub(super) generation: Generation,
+    pub(super) unproved: bool,
     /// Hosts whose session, number 1, is alive.
     pub(super) alive: BTreeSet<HostId>,
     pub(super) snapshots: BTreeSet<SnapshotKey>,
@@ -41,7 +43,9 @@ impl Bench {
     /// A room that was born at epoch 1 and has not run.
     pub(super) fn new() -> Self {
         Self {
-            record: Record::born(Epoch(1)),
+            record: Record::born(Epoch(1), Generation(1)),
+            generation: Generation(1),
+            unproved: false,
             now: Millis(0),
             floor: Epoch(0),
             alive: ["a", "b", "c"].map(host).into(),
@@ -66,6 +70,8 @@ impl Bench {
         let env = Env {
             now: self.now,
             floor: self.floor,
+            generation: self.generation,
+            unproved: self.unproved,
             alive: &alive,
             session: &session,
             has_snapshot: &|key| self.snapshots.contains(key),

@@ -92,7 +92,13 @@ fn store() -> (Store, Activation) {
     let mut store = Store::new(RecordLimits::default());
     store.advance(Millis(1));
     let kinds = BTreeMap::new();
-    let spec = SessionSpec { state: HostState::Ready, load: 0, capacity: 1, kinds };
+    let spec = SessionSpec {
+        state: HostState::Ready,
+        load: 0,
+        capacity: 1,
+        kinds,
+        proved: Default::default(),
+    };
     match store.open_session(&host("a"), 1_000, spec) {
         OpenAnswer::Opened(by) => (store, Activation { by, number: 1 }),
         OpenAnswer::Taken { .. } => panic!("nobody was there"),

@@ -5,17 +5,22 @@ use serde::{Deserialize, Serialize};
 
 use super::{DeadLetter, DeclineReason, ParkReason, RecordLimits, SnapshotKey, SnapshotRef};
 use crate::id::{
-    Activation, Epoch, HostId, Incarnation, Life, Millis, Number, OutSeq, Position, Producer,
+    Activation, Epoch, Generation, HostId, Incarnation, Life, Millis, Number, OutSeq, Position,
+    Producer, Seq,
 };
 
 /// The right to write: the epoch and the activation that got it. A fence compares both for equality,
-/// because after a rolled-back store two activations may hold the same epoch.
+/// because after a rolled-back store two activations may hold the same epoch. And it was proved in one
+/// generation: in another the same epoch and owner prove nothing, because the store may have forgotten what
+/// was written under them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Lease {
     /// The fencing token.
     pub epoch: Epoch,
     /// Who holds it.
     pub owner: Activation,
+    /// The generation in which it was given or re-asserted.
+    pub generation: Generation,
 }
 
 /// The epoch and owner that a caller saw before it asked to acquire.
@@ -25,6 +30,26 @@ pub struct Seen {
     pub epoch: Epoch,
     /// The owner it saw.
     pub owner: Option<Activation>,
+}
+
+/// What a host knows of a room that it runs, for a store that may have lost data.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Reassert {
+    /// The lease of an earlier generation.
+    pub lease: Lease,
+    /// The activation that goes on; a repeat gets the same answer.
+    pub activation: Activation,
+    /// The room's life.
+    pub life: Life,
+    /// The room as the host has it. The cursor becomes the one that is stored: the log is read again.
+    pub snapshot: SnapshotRef,
+    /// The last number **handled** of each producer. Not of what was only received: that may be lost, and
+    /// its sender must be let in with it again.
+    pub handled: Vec<(Producer, Number)>,
+    /// The last `seq` that was taken.
+    pub seq: Seq,
+    /// The number of the last event published.
+    pub out_seq: OutSeq,
 }
 
 /// One atomic operation on a room's record.
@@ -51,6 +76,8 @@ pub enum Request {
         /// What the caller saw before.
         seen: Seen,
     },
+    /// Proves a lease of an earlier generation, or brings back what the store lost; see [`Reassert`].
+    Reassert(Box<Reassert>),
     /// The owner has caught up with the log and handles messages.
     Settle {
         /// The owner's lease.
@@ -163,6 +190,11 @@ pub struct Env<'a> {
     pub now: Millis,
     /// No epoch below this is given out: the caller's floor, after a store that went back in time.
     pub floor: Epoch,
+    /// The store's generation.
+    pub generation: Generation,
+    /// Whether a host may still have to re-assert what it runs: until then a record of an earlier
+    /// generation may be older than what that host has.
+    pub unproved: bool,
     /// Whether an incarnation's session is unlapsed.
     pub alive: &'a dyn Fn(&Incarnation) -> bool,
     /// The incarnation that a host's unlapsed session names, if it has one.
@@ -171,6 +203,32 @@ pub struct Env<'a> {
     pub has_snapshot: &'a dyn Fn(&SnapshotKey) -> bool,
     /// The bounds.
     pub limits: &'a RecordLimits,
+}
+
+impl Request {
+    /// The lease that it is made under, if it is an owner's. A re-assert is not: its lease is one that is
+    /// not in force any more.
+    pub fn lease(&self) -> Option<&Lease> {
+        match self {
+            Self::Settle { lease }
+            | Self::Checkpoint { lease, .. }
+            | Self::Ack { lease, .. }
+            | Self::Park { lease, .. }
+            | Self::ReadLog { lease, .. }
+            | Self::Emit { lease, .. }
+            | Self::Close { lease, .. }
+            | Self::CountFailure { lease, .. }
+            | Self::GiveUp { lease, .. } => Some(lease),
+            Self::Append { .. }
+            | Self::Acquire { .. }
+            | Self::Reassert(_)
+            | Self::Offer { .. }
+            | Self::Decline { .. }
+            | Self::Read
+            | Self::ReadHistory { .. }
+            | Self::ReadDeadLetters => None,
+        }
+    }
 }
 
 impl std::fmt::Debug for Env<'_> {

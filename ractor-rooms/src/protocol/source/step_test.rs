@@ -11,12 +11,14 @@ const MOVE: &str = "
     Pending       | Lost | Gone: Release, Report
     Pending       | FreezeFailed | Thawed(large): Thaw, Report
     Pending       | FreezeFired | Thawed(late): Thaw, Report
+    Pending       | OtherGeneration | Pending/reassert
     Pending       | else | reject
 
     Frozen        | FreezeFired | =
     Frozen        | Lost | Gone: Release, Report
     Frozen        | Uploaded | Snapshotted: Park(b)
     Frozen        | UploadFailed | Thawed(upload): Thaw, Report
+    Frozen        | OtherGeneration | Resuming: Reassert
     Frozen        | else | reject
 
     Snapshotted   | FreezeFired | =
@@ -24,6 +26,7 @@ const MOVE: &str = "
     Snapshotted   | Lost | Gone: Release, Report
     Snapshotted   | Parked | Offered: Arm(Offer), Watch
     Snapshotted   | ParkRefused | Thawed(upload): Thaw, Report
+    Snapshotted   | OtherGeneration | Resuming: Reassert
     Snapshotted   | else | reject
 
     Doubtful      | FreezeFired | =
@@ -37,6 +40,7 @@ const MOVE: &str = "
     Doubtful      | SawPeer | Relaying(b 6): Arm(Relay), Watch
     Doubtful      | SawPeerAgain | Relaying(c 7): Arm(Relay), Watch
     Doubtful      | Parked, SawOfferedToUs, SawGivenBack, SawPeerDead | Resuming: Reacquire
+    Doubtful      | OtherGeneration | Resuming: Reassert
     Doubtful      | else | reject
 
     Doubtful/self | FreezeFired | =
@@ -50,6 +54,7 @@ const MOVE: &str = "
     Doubtful/self | SawPeer | Relaying(b 6): Arm(Relay), Watch
     Doubtful/self | SawPeerAgain | Relaying(c 7): Arm(Relay), Watch
     Doubtful/self | Parked, SawOfferedToUs, SawGivenBack, SawPeerDead | Resuming: Reacquire
+    Doubtful/self | OtherGeneration | Resuming: Reassert
     Doubtful/self | else | reject
 
     Offered       | FreezeFired, RelayFired | =
@@ -61,6 +66,7 @@ const MOVE: &str = "
     Offered       | SawPeerAgain | Relaying(c 7): Arm(Relay), Watch
     Offered       | SawDeclined, SawBlocked | Resuming(capacity): Reacquire
     Offered       | SawParked, SawGivenBack, SawPeerDead, OfferFired | Resuming: Reacquire
+    Offered       | OtherGeneration | Resuming: Reassert
     Offered       | else | reject
 
     Relaying      | FreezeFired, OfferFired | =
@@ -73,6 +79,7 @@ const MOVE: &str = "
     Relaying      | SawOfferedOn, SawRunningFree | Offered: Watch
     Relaying      | SawPeerAgain | Relaying(c 7): Arm(Relay), Watch
     Relaying      | SawGivenBack, SawPeerDead | Resuming: Reacquire
+    Relaying      | OtherGeneration | Resuming: Reassert
     Relaying      | else | reject
 
     Adopted       | Released | Migrated(b): Report
@@ -85,6 +92,7 @@ const MOVE: &str = "
     Resuming      | Reacquired | Resumed(draining): Release, Report
     Resuming      | Froze, FreezeFailed, Uploaded, UploadFailed, Parked, ParkFenced, ParkRefused, ParkUnanswered | reject
     Resuming      | Released | reject
+    Resuming      | OtherGeneration | Resuming: Reassert
     Resuming      | else | =
 
     Migrated, Parked, Resumed, Thawed, Abandoned, Gone | else | reject
@@ -92,6 +100,17 @@ const MOVE: &str = "
 
 /// Where an unload differs from a move.
 const UNLOAD: &str = "
+    Frozen        | Uploaded                                       | Snapshotted: Park(rest)
+    Snapshotted   | Parked                                         | Parked: Release, Report
+    Doubtful      | SawOffered, SawParked, SawDeclined, SawBlocked | Parked: Release, Report
+    Doubtful/self | SawOffered, SawParked, SawDeclined, SawBlocked | Parked: Release, Report
+";
+
+/// Where a re-assert does. It never parks.
+const REASSERT: &str = "
+    Pending       | Froze                                          | Resuming: Reassert
+    Pending       | OtherGeneration                                | =
+    Resuming      | ReacquireRefused                               | Gone: Release, Report
     Frozen        | Uploaded                                       | Snapshotted: Park(rest)
     Snapshotted   | Parked                                         | Parked: Release, Report
     Doubtful      | SawOffered, SawParked, SawDeclined, SawBlocked | Parked: Release, Report
@@ -115,7 +134,7 @@ const STATES: [&str; 15] = [
     "Abandoned",
     "Gone",
 ];
-const EVENTS: [&str; 31] = [
+const EVENTS: [&str; 32] = [
     "Froze",
     "FreezeFailed",
     "Uploaded",
@@ -146,6 +165,7 @@ const EVENTS: [&str; 31] = [
     "FreezeFired",
     "OfferFired",
     "RelayFired",
+    "OtherGeneration",
     "Lost",
 ];
 
@@ -244,6 +264,7 @@ fn event(name: &str) -> SourceEvent {
         "FreezeFired" => SourceEvent::Fired(SourceTimer::Freeze),
         "OfferFired" => SourceEvent::Fired(SourceTimer::Offer),
         "RelayFired" => SourceEvent::Fired(SourceTimer::Relay),
+        "OtherGeneration" => SourceEvent::OtherGeneration,
         "Lost" => SourceEvent::Lost,
         other => panic!("{other}"),
     }
@@ -271,6 +292,7 @@ fn action(action: &SourceAction) -> String {
         | SourceAction::Watch
         | SourceAction::Thaw
         | SourceAction::Reacquire
+        | SourceAction::Reassert
         | SourceAction::Release => format!("{action:?}"),
     }
 }
@@ -278,6 +300,7 @@ fn action(action: &SourceAction) -> String {
 fn next(source: &Source) -> String {
     let name = source.state_name();
     match source.state() {
+        SourceState::Pending if source.goal == Goal::Reassert => "Pending/reassert".to_owned(),
         SourceState::Doubtful { to_self: true } => "Doubtful/self".to_owned(),
         SourceState::Relaying { by, epoch } => format!("{name}({by} {epoch})"),
         SourceState::Adopted { by } => format!("{name}({by})"),
@@ -317,7 +340,16 @@ fn every_cell_of_a_move() {
 
 #[test]
 fn every_cell_of_an_unload() {
-    let differs: Vec<(&str, &str)> = UNLOAD
+    check_variant(&Goal::Unload, UNLOAD);
+}
+
+#[test]
+fn every_cell_of_a_reassert() {
+    check_variant(&Goal::Reassert, REASSERT);
+}
+
+fn check_variant(goal: &Goal, variant: &str) {
+    let differs: Vec<(&str, &str)> = variant
         .lines()
         .filter_map(|line| line.split_once('|'))
         .flat_map(|(state, rest)| {
@@ -335,9 +367,7 @@ fn every_cell_of_an_unload() {
             (!kept.is_empty()).then(|| format!("{state} | {} | {cell}\n", kept.join(",")))
         })
         .collect();
-    cells::check(&(rest + UNLOAD), &STATES, &EVENTS, |state, event| {
-        outcome(&Goal::Unload, state, event)
-    });
+    cells::check(&(rest + variant), &STATES, &EVENTS, |state, event| outcome(goal, state, event));
 }
 
 #[test]

@@ -72,6 +72,13 @@ impl<R: RoomActor> RunnerState<R> {
                     self.lose();
                     return None;
                 }
+                // Nothing is counted under this lease any more, and the state is no good to re-assert.
+                Err(_)
+                    if self.meta.core.is_stale(&self.meta.shared.room, &self.meta.shared.lease) =>
+                {
+                    self.lose();
+                    return None;
+                }
                 // The room does not go on without the count. Its host's session bounds the wait.
                 Err(_) => tokio::time::sleep(self.meta.core.config.retry_interval).await,
             }
@@ -94,6 +101,11 @@ impl<R: RoomActor> RunnerState<R> {
             match self.meta.core.execute(&self.meta.shared.room, request.clone()).await {
                 Ok(Answer::Owner(OwnerAnswer::Done)) => break,
                 Ok(_) => return self.lose(),
+                Err(_)
+                    if self.meta.core.is_stale(&self.meta.shared.room, &self.meta.shared.lease) =>
+                {
+                    return self.lose();
+                }
                 Err(_) => tokio::time::sleep(self.meta.core.config.retry_interval).await,
             }
         }
@@ -167,6 +179,7 @@ impl<R: RoomActor> RunnerState<R> {
             self.ctx.next_call = body.next_call;
             self.ctx.rng_count = body.rng_count;
             self.meta.consumer = body.consumer;
+            self.meta.consumer.read_again_from(pointer.cursor, pointer.cursor_seq);
             for courier in self.meta.outputs.values().flatten() {
                 courier.abandon();
             }

@@ -10,7 +10,7 @@ use super::super::error::CloseErr;
 use super::super::room_actor::RoomActor;
 use super::super::route::Route;
 use super::super::runner_handle::{Runner, RunnerShared};
-use crate::id::{Epoch, Position, SnapshotNumber};
+use crate::id::{Epoch, Generation, Position, SnapshotNumber};
 use crate::protocol::record::Entry;
 
 /// The envelope of ractor's mailbox. Small, because ractor moves it several times.
@@ -99,8 +99,10 @@ impl<R: RoomActor> Runner for TypedRunner<R> {
         &self.shared
     }
 
-    fn push(&self, epoch: Epoch, entry: Entry) {
-        if epoch == self.shared.lease.epoch {
+    fn push(&self, epoch: Epoch, generation: Generation, entry: Entry) {
+        // In another generation the log may hold other entries than those that were taken from it.
+        let lease = &self.shared.lease;
+        if (epoch, generation) == (lease.epoch, lease.generation) {
             self.cast(HostMessage::Entry(entry));
         }
     }

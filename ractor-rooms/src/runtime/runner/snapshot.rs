@@ -155,7 +155,8 @@ impl<R: RoomActor> RunnerState<R> {
             schema: R::STATE_VERSION,
             next_timer: self.ctx.next_deadline(),
         };
-        Ok(FrozenRoom { snapshot, bytes, cut_at })
+        let handled = meta.consumer.handled();
+        Ok(FrozenRoom { snapshot, bytes, handled, out_seq, cut_at })
     }
 
     /// Saves a checkpoint beside the room: the bytes are made now, the rest happens while it goes on.

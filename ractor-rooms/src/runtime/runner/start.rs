@@ -109,6 +109,9 @@ impl<R: RoomActor> RunnerState<R> {
             ctx.next_call = body.next_call;
             ctx.rng_count = body.rng_count;
             consumer = body.consumer;
+            if let Some(pointer) = &acquired.snapshot {
+                consumer.read_again_from(pointer.cursor, pointer.cursor_seq);
+            }
             unread = body.unread.into_iter().map(|u| Waiting::Frame(u.frame)).collect();
             outputs = couriers::<R>(&core, &shared, body.outputs, acquired.recovered);
         }

@@ -15,8 +15,8 @@ use crate::id::{Activation, RoomId};
 use crate::protocol::Adopter;
 use crate::protocol::adopter::{AdopterAction, AdopterEvent, AdopterState, AdopterTimer};
 use crate::protocol::record::{
-    Acquired, Answer, DeclineReason, OfferNotice, OwnerAnswer, ParkReason, Phase, RecordView,
-    Request, Seen, SnapshotKey, SnapshotRef,
+    AcquireAnswer, Acquired, Answer, DeclineReason, OfferNotice, OwnerAnswer, ParkReason, Phase,
+    RecordView, Request, Seen, SnapshotKey, SnapshotRef,
 };
 use crate::protocol::session::HostState;
 use crate::protocol::source::SourceEvent;
@@ -150,7 +150,7 @@ impl Supervisor {
         }
     }
 
-    fn drive_adopter(&mut self, room: &RoomId, token: u64, actions: Vec<AdopterAction>) {
+    pub(super) fn drive_adopter(&mut self, room: &RoomId, token: u64, actions: Vec<AdopterAction>) {
         for action in actions {
             match action {
                 AdopterAction::Acquire { activation, seen } => {
@@ -229,6 +229,7 @@ impl Supervisor {
         match adopting.machine.state() {
             AdopterState::Live { .. } => {
                 slot.adopter = None;
+                slot.asserted_at = None; // only what failed is tried again after a pause
                 slot.idle = (0, self.core.clock.mark());
                 if resuming {
                     self.source_now(room, SourceEvent::Reacquired);
@@ -264,7 +265,8 @@ impl Supervisor {
         let (core, me, room) = (self.core.clone(), self.me.clone(), room.clone());
         self.core.spawn(async move {
             let answer = core.execute(&room, request).await;
-            if answer.is_err() {
+            let unproved = matches!(&answer, Ok(Answer::Acquire(AcquireAnswer::Unproved)));
+            if answer.is_err() || unproved {
                 // The machine asks again at once; the pause is here.
                 tokio::time::sleep(core.config.retry_interval).await;
             }
@@ -286,6 +288,9 @@ impl Supervisor {
     fn restore(&mut self, room: &RoomId, token: u64, acquired: Acquired) {
         let Some(slot) = self.slots.get_mut(room) else { return };
         slot.lease = Some(acquired.lease.clone());
+        if self.core.is_stale(room, &acquired.lease) {
+            self.proving.get_or_insert(self.core.clock.mark()); // acquired just before it began
+        }
         let Some(adopting) = slot.adopter.as_mut() else { return };
         let early = std::mem::take(&mut adopting.early);
         let kind = self.kinds.get(&room.kind).cloned();

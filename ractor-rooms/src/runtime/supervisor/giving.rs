@@ -41,6 +41,7 @@ impl Supervisor {
             epoch = %lease.epoch,
             ?reason,
         );
+        let generation = lease.generation;
         slot.giving = Some(Giving {
             token,
             machine,
@@ -55,6 +56,8 @@ impl Supervisor {
             states: vec![state],
             responders: vec![responder],
             span,
+            generation,
+            asserting: None,
             watching: false,
             heads: (None, Seq(0)),
         });
@@ -134,6 +137,7 @@ impl Supervisor {
                     }
                 }
                 SourceAction::Thaw => giving.runner.thaw(),
+                SourceAction::Reassert => self.reassert(room, token),
                 SourceAction::Reacquire => self.reacquire(room, token),
                 SourceAction::Release => {
                     giving.runner.release();
@@ -200,7 +204,7 @@ impl Supervisor {
         let Some(giving) = self.slots.get(room).and_then(|s| s.giving.as_ref()) else { return };
         let why = match giving.machine.goal() {
             Goal::Unload => ParkReason::Idle,
-            Goal::Move { .. } => ParkReason::GivenBack,
+            Goal::Move { .. } | Goal::Reassert => ParkReason::GivenBack,
         };
         let request = Request::Park {
             lease: giving.lease.clone(),

@@ -14,7 +14,7 @@ use super::super::wire::MigrateOutcome;
 use crate::codec::body;
 use crate::id::{Epoch, HostId, Incarnation, RoomId};
 use crate::protocol::adopter::AdopterEvent;
-use crate::protocol::record::{Lease, OfferNotice, RecordView};
+use crate::protocol::record::{AcquireAnswer, Lease, OfferNotice, RecordView};
 use crate::protocol::session::{HostState, SessionInfo};
 use crate::protocol::source::SourceEvent;
 use crate::protocol::store::{Owned, Unrest};
@@ -29,6 +29,10 @@ impl ractor::Message for RoomSupervisorMessage {}
 impl RoomSupervisorMessage {
     pub(crate) fn from_runner(room: RoomId, lease: Lease, event: RunnerEvent) -> Self {
         Self(Inner::Runner { room, lease, event })
+    }
+
+    pub(crate) fn generation() -> Self {
+        Self(Inner::Generation)
     }
 
     pub(crate) fn listening() -> Self {
@@ -176,6 +180,14 @@ pub(super) enum Inner {
     HeartbeatAnswered {
         sent_at: Duration,
         renewed: bool,
+    },
+    /// The store is in another generation.
+    Generation,
+    /// A re-assert was answered, or not.
+    Reasserted {
+        room: RoomId,
+        token: u64,
+        answer: Option<AcquireAnswer>,
     },
     /// The pushes of this incarnation arrive.
     Listening,

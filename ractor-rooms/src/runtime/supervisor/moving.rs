@@ -33,9 +33,14 @@ impl Supervisor {
                 return responder.answer(&self.core, Err(error));
             }
         };
+        let busy = |slot: &super::slot::Slot| {
+            let reasserts =
+                slot.giving.as_ref().is_some_and(|g| *g.machine.goal() == Goal::Reassert);
+            reasserts || (slot.adopter.is_some() && slot.giving.is_none())
+        };
         let refusal = match self.slots.get_mut(&room) {
             None => return self.forward(room, to, responder),
-            Some(slot) if slot.adopter.is_some() && slot.giving.is_none() => {
+            Some(slot) if busy(slot) => {
                 slot.moves.push((to, responder));
                 return;
             }
@@ -47,7 +52,7 @@ impl Supervisor {
                 Some((Goal::Move { to: moving }, _)) => {
                     MigrationErr::AlreadyMoving { room, to: moving }
                 }
-                Some((Goal::Unload, _)) => {
+                Some((Goal::Unload | Goal::Reassert, _)) => {
                     MigrationErr::NotRunning { room, why: WhyNotRunning::Unloading }
                 }
                 None if to == self.core.id => MigrationErr::AlreadyThere { room, host: to },
@@ -170,6 +175,9 @@ impl Supervisor {
         let (to, error) = match outcome {
             Outcome::Migrated { to } => (to.clone(), None),
             Outcome::Parked => (from.clone(), None),
+            Outcome::Resumed { .. } if giving.reason == MoveReason::Reasserted => {
+                (from.clone(), None)
+            }
             Outcome::Resumed { why } => {
                 let (room, why) = (room.clone(), why.clone());
                 (from.clone(), Some(MigrationErr::NotAdopted { room, why }))

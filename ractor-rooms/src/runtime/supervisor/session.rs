@@ -30,6 +30,7 @@ impl Supervisor {
             self.read_owned();
             self.core.forget_unused_ways();
         }
+        self.prove();
         self.read_unrest();
         self.look_after_rooms(now);
     }
@@ -46,6 +47,7 @@ impl Supervisor {
             load: u32::try_from(self.slots.len()).unwrap_or(u32::MAX),
             capacity: self.core.config.capacity,
             kinds: self.kinds.iter().map(|(name, kind)| (name.clone(), kind.reads())).collect(),
+            proved: self.proved,
         }
     }
 
@@ -134,6 +136,7 @@ impl Supervisor {
             Millis::of(sent_at).0,
         );
         self.reopening = false;
+        self.proving.get_or_insert(self.core.clock.mark());
         self.heartbeat = None;
         drop(self.core.listen()); // it goes on by itself
     }

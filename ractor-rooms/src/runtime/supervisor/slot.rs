@@ -10,7 +10,7 @@ use tokio::task::AbortHandle;
 use super::super::report::{MoveReason, StateTime};
 use super::super::runner_handle::{FrozenRoom, Runner};
 use super::message::Responder;
-use crate::id::{Activation, Epoch, HostId, Seq};
+use crate::id::{Activation, Epoch, Generation, HostId, Seq};
 use crate::protocol::record::{Lease, SnapshotKey};
 use crate::protocol::{Adopter, Source};
 
@@ -29,6 +29,8 @@ pub(super) struct Slot {
     pub(super) offered: bool,
     /// What the room had handled when it was last looked at, and since when it is that.
     pub(super) idle: (u64, Duration),
+    /// When it was last frozen to be re-asserted.
+    pub(super) asserted_at: Option<Duration>,
 }
 
 /// A machine that takes the room.
@@ -73,6 +75,10 @@ pub(super) struct Giving {
     pub(super) responders: Vec<Responder>,
     /// Lasts as long as the move; its events are the states and the report.
     pub(super) span: tracing::Span,
+    /// The generation that the machine was told of.
+    pub(super) generation: Generation,
+    /// The activation that re-asserts the room.
+    pub(super) asserting: Option<Activation>,
     /// Whether a look at the record is under way.
     pub(super) watching: bool,
     /// The log's head when it froze, and as it was seen last.
@@ -90,6 +96,7 @@ impl Slot {
         let holds = |lease: &Lease| lease.owner == *activation;
         self.lease.as_ref().is_some_and(holds)
             || self.giving.as_ref().is_some_and(|g| holds(&g.lease))
+            || self.giving.as_ref().is_some_and(|g| g.asserting.as_ref() == Some(activation))
             || self.adopter.as_ref().is_some_and(|a| a.machine.activation() == activation)
     }
 

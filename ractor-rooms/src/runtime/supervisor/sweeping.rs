@@ -37,12 +37,16 @@ impl Supervisor {
     /// Compares what the records say with what runs: reads the log where something is missing, and gives
     /// back what does not run here.
     pub(super) fn reconcile(&mut self, owned: Vec<Owned>) {
+        if self.proved != *self.core.transport.generations().borrow() {
+            return; // what the store says may be older than what runs here
+        }
         for Owned { room, activation, epoch, last, .. } in owned {
             if activation.by != self.core.incarnation() {
                 continue; // of a session that has ended since
             }
             let Some(slot) = self.slots.get(&room).filter(|slot| slot.knows(&activation)) else {
-                let lease = crate::protocol::record::Lease { epoch, owner: activation };
+                let generation = self.core.transport.generation(&room);
+                let lease = crate::protocol::record::Lease { epoch, owner: activation, generation };
                 self.give_back(&room, lease, None);
                 continue;
             };

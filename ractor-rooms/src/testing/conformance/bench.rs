@@ -10,8 +10,8 @@ use futures::stream::BoxStream;
 
 use super::super::Subject;
 use crate::id::{
-    Activation, Epoch, HostId, Incarnation, Life, Millis, Number, OutSeq, Position, Producer,
-    RoomId, Seq, SnapshotNumber,
+    Activation, Epoch, Generation, HostId, Incarnation, Life, Millis, Number, OutSeq, Position,
+    Producer, RoomId, Seq, SnapshotNumber,
 };
 use crate::protocol::record::{
     AcquireAnswer, Acquired, Answer, AppendAnswer, CloseAnswer, DeclineReason, Entry, Lease,
@@ -75,6 +75,7 @@ pub(super) fn spec(load: u32) -> SessionSpec {
         load,
         capacity: 8,
         kinds: [(crate::id::Kind::new("conformance").unwrap(), 1)].into(),
+        proved: Generation(0),
     }
 }
 

@@ -67,7 +67,7 @@ pub(super) async fn fences_compare_the_epoch(b: &Bench<'_>) {
     let lease = b.start(&room, &a).await;
     b.accepted(&room, &producer("p", 1), 1, &["one"]).await;
     for epoch in [lease.epoch.0 - 1, lease.epoch.0 + 1, 0] {
-        let wrong = Lease { epoch: Epoch(epoch), owner: lease.owner.clone() };
+        let wrong = Lease { epoch: Epoch(epoch), ..lease.clone() };
         all_fenced(b, &room, &wrong, "another epoch").await;
     }
     assert_eq!(b.log(&room, &lease).await.len(), 1);
@@ -84,7 +84,7 @@ pub(super) async fn fences_compare_the_owner(b: &Bench<'_>) {
         Activation { number: lease.owner.number + 1, ..lease.owner.clone() },
     ];
     for owner in owners {
-        let wrong = Lease { epoch: lease.epoch, owner };
+        let wrong = Lease { owner, ..lease.clone() };
         all_fenced(b, &room, &wrong, "another owner").await;
     }
     assert_eq!(b.log(&room, &lease).await.len(), 1);
@@ -100,6 +100,7 @@ pub(super) async fn fences_refuse_an_old_lease(b: &Bench<'_>) {
     b.own(&room, &other).await;
     all_fenced(b, &room, &old, "taken over").await;
     let missing = crate::id::RoomId::new("conformance", "never made").unwrap();
+    let old = Lease { generation: b.here.generation(&missing), ..old };
     for request in requests(&old, &unwritten_snapshot(&old, 1, Position::START)) {
         match b.ask(&missing, request.clone()).await {
             Answer::Owner(OwnerAnswer::Fenced { .. })

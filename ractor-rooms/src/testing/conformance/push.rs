@@ -15,7 +15,10 @@ pub(super) async fn entries_go_to_the_owner(b: &Bench<'_>) {
     let is_entry = |push: &Push| matches!(push, Push::Entry { .. });
     let push = at_a.want("the entry", is_entry).await;
     let entry = b.log(&room, &lease).await.remove(0);
-    assert_eq!(push, Push::Entry { room: room.clone(), epoch: lease.epoch, entry });
+    assert_eq!(
+        push,
+        Push::Entry { room: room.clone(), epoch: lease.epoch, generation: lease.generation, entry }
+    );
     b.done(&room, move_to(&lease, "b", FAR)).await;
     b.accepted(&room, &p, 3, &["while offered"]).await;
     let next = b.own(&room, &other).await.lease;

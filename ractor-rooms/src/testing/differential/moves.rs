@@ -6,13 +6,13 @@ use bytes::Bytes;
 
 use super::super::dice::Dice;
 use crate::id::{
-    Activation, Epoch, HostId, Incarnation, Kind, Life, Millis, Number, OutSeq, Position, Producer,
-    RoomId, Seq, SnapshotNumber,
+    Activation, Epoch, Generation, HostId, Incarnation, Kind, Life, Millis, Number, OutSeq,
+    Position, Producer, RoomId, Seq, SnapshotNumber,
 };
 use crate::protocol::Store;
 use crate::protocol::record::{
-    DeadLetter, DeclineReason, Lease, ParkReason, Phase, Record, RecordLimits, Request, Seen,
-    SnapshotKey, SnapshotRef,
+    DeadLetter, DeclineReason, Lease, ParkReason, Phase, Reassert, Record, RecordLimits, Request,
+    Seen, SnapshotKey, SnapshotRef,
 };
 use crate::protocol::session::{HostState, SessionSpec};
 use crate::transport::Letter;
@@ -28,16 +28,35 @@ pub(super) fn is_callers(time: Millis) -> bool {
 /// One thing to do on both sides.
 #[derive(Clone, Debug)]
 pub(super) enum Step {
-    Ask { room: RoomId, request: Request, floor: Epoch },
+    Ask {
+        room: RoomId,
+        request: Request,
+        floor: Epoch,
+    },
     Open(HostId),
     Renew(Incarnation),
     End(Incarnation),
     Lapse,
+    /// The store is in another generation.
+    Begin,
     Look,
-    Put { room: RoomId, key: SnapshotKey, bytes: Bytes },
-    Get { room: RoomId, key: SnapshotKey },
-    Post { to: Incarnation, letter: Bytes },
-    ReadInbox { by: Incarnation, after: u64 },
+    Put {
+        room: RoomId,
+        key: SnapshotKey,
+        bytes: Bytes,
+    },
+    Get {
+        room: RoomId,
+        key: SnapshotKey,
+    },
+    Post {
+        to: Incarnation,
+        letter: Bytes,
+    },
+    ReadInbox {
+        by: Incarnation,
+        after: u64,
+    },
 }
 
 pub(super) struct Moves {
@@ -54,6 +73,9 @@ pub(super) struct Moves {
     seen: BTreeMap<RoomId, Vec<Seen>>,
     lives: BTreeMap<RoomId, Vec<Life>>,
     inboxes: BTreeMap<Incarnation, (u64, Vec<Letter>)>,
+    generation: Generation,
+    /// Whether hosts say that they have proved it.
+    proves: bool,
 }
 
 fn host(number: u64) -> HostId {
@@ -61,7 +83,7 @@ fn host(number: u64) -> HostId {
 }
 
 impl Moves {
-    pub(super) fn new(seed: u64, limits: RecordLimits) -> Self {
+    pub(super) fn new(seed: u64, limits: RecordLimits, proves: bool) -> Self {
         let many = seed % 2 == 1;
         let bound = limits.producers.min(64) as u64;
         let producers = if many { bound + 4 } else { bound.clamp(1, 6) };
@@ -77,6 +99,8 @@ impl Moves {
             seen: BTreeMap::new(),
             lives: BTreeMap::new(),
             inboxes: BTreeMap::new(),
+            generation: Generation(0),
+            proves,
         }
     }
 
@@ -87,7 +111,13 @@ impl Moves {
     pub(super) fn spec(&self) -> SessionSpec {
         let kinds = [(Kind::new("diff").unwrap(), 2)].into();
         let load = u32::try_from(self.count % 7).unwrap_or(0);
-        SessionSpec { state: HostState::Ready, load, capacity: 9, kinds }
+        let proved =
+            if self.proves && self.count % 4 != 0 { self.generation } else { Generation(0) };
+        SessionSpec { state: HostState::Ready, load, capacity: 9, kinds, proved }
+    }
+
+    pub(super) fn generation(&mut self, generation: Generation) {
+        self.generation = generation;
     }
 
     pub(super) fn opened(&mut self, incarnation: Incarnation) {
@@ -149,8 +179,9 @@ impl Moves {
             0..40 => Step::Open(host(self.dice.below(3))),
             40..60 => Step::Renew(self.some_incarnation()),
             60..72 => Step::End(self.some_incarnation()),
-            72..80 => Step::Lapse,
-            80..120 => Step::Look,
+            72..78 => Step::Lapse,
+            78..82 => Step::Begin,
+            82..120 => Step::Look,
             120..140 => {
                 let letter = Bytes::from(self.count.to_string());
                 Step::Post { to: self.some_incarnation(), letter }
@@ -194,6 +225,10 @@ impl Moves {
         let closed = matches!(record.phase, Phase::Closed { .. });
         match self.dice.below(100) {
             _ if closed && self.dice.chance(300) => self.offer(room),
+            _ if record.proved != self.generation && self.dice.chance(250) => {
+                self.reassert(room, record)
+            }
+            98.. => self.reassert(room, record),
             _ if idle && self.dice.chance(300) => self.acquire(room, record),
             0..38 => self.append(room, record),
             38..48 => self.acquire(room, record),
@@ -237,6 +272,31 @@ impl Moves {
         let floor = if self.dice.chance(50) { record.epoch } else { Epoch(0) };
         let request = Request::Acquire { activation, seen: stale.unwrap_or(present) };
         Step::Ask { room, request, floor }
+    }
+
+    /// Mostly by its owner, under its lease.
+    fn reassert(&mut self, room: RoomId, record: &Record) -> Step {
+        let lease = self.lease(&room, record);
+        let by =
+            if self.dice.chance(850) { lease.owner.by.clone() } else { self.some_incarnation() };
+        let repeated = record.owner.clone().filter(|_| self.dice.chance(100));
+        let activation = repeated.unwrap_or_else(|| Activation { by, number: self.fresh() });
+        let snapshot = self.snapshot(&room, record, &lease);
+        let lives = self.lives.get(&room).map_or(&[][..], Vec::as_slice);
+        let other = if self.dice.chance(60) { self.dice.pick(lives).copied() } else { None };
+        // No producer that is new, and no number of the log that is: when those are pruned or counted depends
+        // on what a store keeps of them.
+        let known: Vec<_> = record.producers.iter().map(|(p, e)| (p.clone(), e.last)).collect();
+        let handled = self.dice.pick(&known).cloned().into_iter().map(|(producer, last)| {
+            (producer, Number((last.0 + 1).saturating_sub(self.dice.below(3)).max(1)))
+        });
+        let handled = handled.collect();
+        let out_seq = OutSeq((record.out_seq.0 + 1).saturating_sub(self.dice.below(3)));
+        let life = other.unwrap_or(record.life);
+        let claim =
+            Reassert { lease, activation, life, snapshot, handled, seq: record.seq, out_seq };
+        self.next.push_back(Self::ask(room, Request::Reassert(Box::new(claim))));
+        self.next.pop_front().unwrap_or(Step::Look)
     }
 
     fn producer(&mut self, room: &RoomId, record: &Record) -> Producer {
@@ -286,7 +346,8 @@ impl Moves {
         let one = self.dice.pick(seen).cloned();
         let owner = self.dice.pick(seen).and_then(|seen| seen.owner.clone());
         let nobody = Activation { by: Incarnation { host: host(9), number: 1 }, number: 1 };
-        Lease { epoch: one.map_or(Epoch(0), |seen| seen.epoch), owner: owner.unwrap_or(nobody) }
+        let epoch = one.map_or(Epoch(0), |seen| seen.epoch);
+        Lease { epoch, owner: owner.unwrap_or(nobody), generation: self.generation }
     }
 
     fn position(&mut self, record: &Record) -> Position {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::rename::Rename;
-use crate::id::{HostId, Incarnation, Millis, Position, RoomId};
+use crate::id::{Generation, HostId, Incarnation, Millis, Position, RoomId};
 use crate::protocol::record::SnapshotKey;
 
 /// The numbers that one side has named so far.
@@ -13,6 +13,7 @@ pub(super) struct Names {
     epochs: BTreeMap<RoomId, Vec<u64>>,
     positions: BTreeMap<RoomId, Vec<Position>>,
     incarnations: BTreeMap<HostId, Vec<u64>>,
+    generations: BTreeMap<RoomId, Vec<u64>>,
     /// New numbers that did not grow.
     pub(super) complaints: Vec<String>,
 }
@@ -42,6 +43,14 @@ impl Names {
         let known = self.positions.entry(room).or_default();
         let complaints = &mut self.complaints;
         Position { ms: BASE, n: named(known, position, complaints) as u64 }
+    }
+
+    pub(super) fn name_generation(&mut self, generation: Generation) -> Generation {
+        let Some(room) = self.room.clone().filter(|_| generation.0 != 0) else {
+            return generation;
+        };
+        let known = self.generations.entry(room).or_default();
+        Generation(BASE + named(known, generation.0, &mut self.complaints) as u64)
     }
 
     /// Names the incarnations that were opened; the others stay as they are.
@@ -110,6 +119,11 @@ impl Rename for Translate<'_> {
         let of = |names: &'_ Names| names.incarnations.get(&incarnation.host).cloned();
         let number = translated(of(self.from).as_ref(), of(self.to).as_ref(), incarnation.number);
         Incarnation { number, ..incarnation }
+    }
+
+    fn generation(&mut self, generation: Generation) -> Generation {
+        let of = |names: &'_ Names| self.room.and_then(|room| names.generations.get(room)).cloned();
+        Generation(translated(of(self.from).as_ref(), of(self.to).as_ref(), generation.0))
     }
 
     fn time(&mut self, time: Millis) -> Millis {

@@ -1,10 +1,10 @@
 //! Walks through requests and answers and renames the numbers in them.
 
 use super::names::Names;
-use crate::id::{Activation, Epoch, Incarnation, Life, Millis, Position, Producer};
+use crate::id::{Activation, Epoch, Generation, Incarnation, Life, Millis, Position, Producer};
 use crate::protocol::record::{
     AcquireAnswer, Answer, AppendAnswer, CloseAnswer, DeadLetter, Entry, Lease, OfferAnswer,
-    OwnerAnswer, ParkReason, Phase, Request, Seen, SnapshotKey, SnapshotRef,
+    OwnerAnswer, ParkReason, Phase, Reassert, Request, Seen, SnapshotKey, SnapshotRef,
 };
 use crate::protocol::store::{Owned, Unrest};
 
@@ -15,6 +15,7 @@ pub(super) trait Rename {
     fn position(&mut self, position: Position) -> Position;
     fn incarnation(&mut self, incarnation: Incarnation) -> Incarnation;
     fn time(&mut self, time: Millis) -> Millis;
+    fn generation(&mut self, generation: Generation) -> Generation;
 }
 
 /// Gives each number a name, by the order of their first appearance, and leaves times out that are not
@@ -37,6 +38,10 @@ impl Rename for Hide<'_> {
     fn time(&mut self, time: Millis) -> Millis {
         if super::moves::is_callers(time) { time } else { Millis(0) }
     }
+
+    fn generation(&mut self, generation: Generation) -> Generation {
+        self.0.name_generation(generation)
+    }
 }
 
 fn activation(r: &mut impl Rename, activation: Activation) -> Activation {
@@ -44,7 +49,11 @@ fn activation(r: &mut impl Rename, activation: Activation) -> Activation {
 }
 
 fn lease(r: &mut impl Rename, lease: Lease) -> Lease {
-    Lease { epoch: Epoch(r.epoch(lease.epoch.0)), owner: activation(r, lease.owner) }
+    Lease {
+        epoch: Epoch(r.epoch(lease.epoch.0)),
+        owner: activation(r, lease.owner),
+        generation: r.generation(lease.generation),
+    }
 }
 
 fn seen(r: &mut impl Rename, seen: Seen) -> Seen {
@@ -126,6 +135,14 @@ pub(super) fn request(r: &mut impl Rename, request: Request) -> Request {
         R::Acquire { activation: by, seen: was } => {
             R::Acquire { activation: activation(r, by), seen: seen(r, was) }
         }
+        R::Reassert(claim) => R::Reassert(Box::new(Reassert {
+            lease: lease(r, claim.lease),
+            activation: activation(r, claim.activation),
+            life: life(r, claim.life),
+            snapshot: snapshot(r, claim.snapshot),
+            handled: claim.handled.into_iter().map(|(by, n)| (producer(r, by), n)).collect(),
+            ..*claim
+        })),
         R::Settle { lease: l } => R::Settle { lease: lease(r, l) },
         R::Checkpoint { lease: l, snapshot: s } => {
             R::Checkpoint { lease: lease(r, l), snapshot: snapshot(r, s) }
@@ -172,9 +189,12 @@ fn append(r: &mut impl Rename, answer: AppendAnswer) -> AppendAnswer {
         }
         A::Fenced { epoch, last, now } => A::Fenced { epoch, last, now: r.time(now) },
         A::OtherLife { life: of } => A::OtherLife { life: life(r, of) },
-        A::Partial { .. } | A::Gap { .. } | A::Full { .. } | A::Closed { .. } | A::Missing => {
-            answer
-        }
+        A::Partial { .. }
+        | A::Gap { .. }
+        | A::Full { .. }
+        | A::Closed { .. }
+        | A::Missing
+        | A::Unproved { .. } => answer,
     }
 }
 
@@ -194,12 +214,15 @@ fn acquire(r: &mut impl Rename, answer: AcquireAnswer) -> AcquireAnswer {
         A::SnapshotLost { snapshot: lost } => {
             A::SnapshotLost { snapshot: Box::new(snapshot(r, *lost)) }
         }
-        A::NoSession | A::Missing => answer,
+        A::NoSession | A::Missing | A::Unproved => answer,
     }
 }
 
 pub(super) fn answer(r: &mut impl Rename, answer: Answer) -> Answer {
     match answer {
+        Answer::OtherGeneration { generation } => {
+            Answer::OtherGeneration { generation: r.generation(generation) }
+        }
         Answer::Append(answer) => Answer::Append(append(r, answer)),
         Answer::Acquire(answer) => Answer::Acquire(acquire(r, answer)),
         Answer::Owner(OwnerAnswer::Fenced { epoch }) => {
@@ -212,7 +235,9 @@ pub(super) fn answer(r: &mut impl Rename, answer: Answer) -> Answer {
         Answer::Offer(OfferAnswer::Refused { phase: at, life: of }) => {
             Answer::Offer(OfferAnswer::Refused { phase: phase(r, at), life: life(r, of) })
         }
-        Answer::Offer(OfferAnswer::Missing) => Answer::Offer(OfferAnswer::Missing),
+        Answer::Offer(answer @ (OfferAnswer::Missing | OfferAnswer::Unproved)) => {
+            Answer::Offer(answer)
+        }
         Answer::Close(CloseAnswer::Fenced { epoch }) => {
             Answer::Close(CloseAnswer::Fenced { epoch: Epoch(r.epoch(epoch.0)) })
         }

@@ -39,6 +39,8 @@ operations! {
     Offer,
     /// [`Request::Decline`].
     Decline,
+    /// [`Request::Reassert`].
+    Reassert,
     /// [`Request::ReadLog`].
     ReadLog,
     /// [`Request::Emit`].
@@ -87,6 +89,7 @@ impl Operation {
         match request {
             Request::Append { .. } => Self::Append,
             Request::Acquire { .. } => Self::Acquire,
+            Request::Reassert(_) => Self::Reassert,
             Request::Settle { .. } => Self::Settle,
             Request::Checkpoint { .. } => Self::Checkpoint,
             Request::Ack { .. } => Self::Ack,

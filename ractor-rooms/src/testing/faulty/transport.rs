@@ -8,9 +8,10 @@ use futures::channel::mpsc;
 use futures::future::ready;
 use futures::stream::{self, BoxStream};
 use futures::{FutureExt, StreamExt};
+use tokio::sync::watch;
 
 use super::{FaultyTransport, Operation, Shared};
-use crate::id::{Epoch, HostId, Incarnation, Producer, RoomId};
+use crate::id::{Epoch, Generation, HostId, Incarnation, Producer, RoomId};
 use crate::protocol::record::{Answer, Request, SnapshotKey};
 use crate::protocol::session::{OpenAnswer, SessionInfo, SessionSpec};
 use crate::protocol::store::{Owned, Unrest};
@@ -22,6 +23,7 @@ fn caller(request: &Request) -> Option<HostId> {
         Request::Append { producer: Producer::Host(incarnation), .. } => {
             Some(incarnation.host.clone())
         }
+        Request::Reassert(claim) => Some(claim.activation.by.host.clone()),
         Request::Append { producer: Producer::Activation(_, activation), .. }
         | Request::Acquire { activation, .. } => Some(activation.by.host.clone()),
         Request::Settle { lease }
@@ -43,6 +45,14 @@ fn caller(request: &Request) -> Option<HostId> {
 }
 
 impl<T: Transport + ?Sized> Transport for FaultyTransport<T> {
+    fn generation(&self, room: &RoomId) -> Generation {
+        self.shared.inner.generation(room)
+    }
+
+    fn generations(&self) -> watch::Receiver<Generation> {
+        self.shared.inner.generations()
+    }
+
     fn execute(
         &self,
         room: &RoomId,

@@ -1,0 +1,173 @@
+//! A store that restarts, goes back in time or is emptied while hosts live.
+
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use ractor_rooms::{RoomEvent, RoomFault};
+use ractor_rooms_tests::cluster::{Cluster, room_id};
+use ractor_rooms_tests::eventually;
+use ractor_rooms_tests::rooms::{Class, LedgerMsg};
+use ractor_rooms_tests::wait::in_time;
+
+use crate::in_both_classes;
+use crate::moves::under_traffic;
+
+in_both_classes! {
+    /// Twenty of them, six senders.
+    restarts_lose_double_and_reorder_nothing;
+    /// And the move ends one way or the other.
+    restarts_in_the_middle_of_moves_lose_nothing;
+    /// H-09.
+    an_emptied_store_has_the_room_again;
+    /// H-07, H-41, H-42.
+    a_store_that_went_back_has_what_was_handled_since;
+    /// Each once, in order, on every host.
+    members_see_every_event_once_over_restarts;
+    /// H-43. Nobody takes a room of the old generation while one that may have it lives.
+    a_room_that_only_the_dead_ran_is_taken_up_after_a_restart;
+}
+
+/// Waits until a room is proved in the store's generation.
+async fn proved<C: Class>(cluster: &Cluster, key: &str) {
+    eventually("the room is proved", || async {
+        let generation = cluster.store.inspect(|store| store.generation());
+        let record = cluster.record::<C>(key)?;
+        (record.proved == generation && record.settled).then_some(())
+    })
+    .await;
+}
+
+async fn restarts_lose_double_and_reorder_nothing<C: Class>() {
+    let cluster = Cluster::of(3).await;
+    cluster.place::<C>("busy", 0).await;
+    under_traffic::<C>(&cluster, 20, async || {
+        cluster.store.restart(None);
+        proved::<C>(&cluster, "busy").await;
+    })
+    .await;
+    assert_eq!(cluster.runs_on::<C>("busy").await, [0], "it stayed");
+    assert_eq!(cluster.faults.all(), []);
+    cluster.stop().await;
+}
+
+async fn restarts_in_the_middle_of_moves_lose_nothing<C: Class>() {
+    let cluster = Cluster::of(3).await;
+    cluster.place::<C>("busy", 0).await;
+    let mut nth = 0_u32;
+    under_traffic::<C>(&cluster, 12, async || {
+        nth += 1;
+        let restart = async {
+            // A little later each time, so that each state of the move is met.
+            for _ in 0..nth * 3 {
+                tokio::task::yield_now().await;
+            }
+            tokio::time::sleep(Duration::from_micros(u64::from(nth) * 100)).await;
+            cluster.store.restart(None);
+        };
+        // Adopted, or back at its source, or on its way: the room answers all the same.
+        let (_, ()) = tokio::join!(cluster.migrate::<C>(0, "busy", nth as usize % 3), restart);
+        proved::<C>(&cluster, "busy").await;
+    })
+    .await;
+    assert_eq!(cluster.runs_on::<C>("busy").await.len(), 1);
+    cluster.stop().await;
+}
+
+/// Every host sends numbers, and the room handles them.
+async fn send<C: Class>(cluster: &Cluster, numbers: RangeInclusive<u64>) {
+    for number in numbers {
+        for via in 0..cluster.hosts.len() {
+            let message = LedgerMsg::Note { from: via as u32, number };
+            cluster.ledger::<C>(via, "busy").send(message).await.unwrap();
+        }
+    }
+    for via in 0..cluster.hosts.len() {
+        cluster.notes::<C>(via, "busy").await; // behind everything that was sent that way
+    }
+}
+
+async fn assert_exact<C: Class>(cluster: &Cluster, last: u64) {
+    let notes = cluster.notes::<C>(0, "busy").await;
+    for via in 0..cluster.hosts.len() as u32 {
+        let of: Vec<u64> = notes.iter().filter(|(from, _)| *from == via).map(|(_, n)| *n).collect();
+        assert_eq!(of, (1..=last).collect::<Vec<_>>(), "from host {via}");
+    }
+}
+
+fn regressed<C: Class>() -> [RoomFault; 1] {
+    [RoomFault::StoreRegressed { room: room_id::<C>("busy") }]
+}
+
+async fn an_emptied_store_has_the_room_again<C: Class>() {
+    let cluster = Cluster::of(3).await;
+    cluster.place::<C>("busy", 0).await;
+    send::<C>(&cluster, 1..=20).await;
+    cluster.store.forget();
+    send::<C>(&cluster, 21..=40).await;
+    assert_exact::<C>(&cluster, 40).await;
+    assert_eq!(cluster.runs_on::<C>("busy").await, [0]);
+    assert_eq!(cluster.faults.all(), regressed::<C>());
+    // It moves as ever, and what is stored is enough to go on elsewhere.
+    cluster.migrate::<C>(0, "busy", 1).await.unwrap();
+    send::<C>(&cluster, 41..=50).await;
+    assert_exact::<C>(&cluster, 50).await;
+    cluster.stop().await;
+}
+
+async fn a_store_that_went_back_has_what_was_handled_since<C: Class>() {
+    let cluster = Cluster::of(3).await;
+    cluster.place::<C>("busy", 0).await;
+    send::<C>(&cluster, 1..=20).await;
+    let earlier = cluster.store.inspect(Clone::clone);
+    send::<C>(&cluster, 21..=40).await;
+    cluster.store.restart(Some(earlier));
+    send::<C>(&cluster, 41..=60).await;
+    assert_exact::<C>(&cluster, 60).await;
+    assert_eq!(cluster.faults.all(), regressed::<C>());
+    cluster.stop().await;
+}
+
+async fn members_see_every_event_once_over_restarts<C: Class>() {
+    const EVENTS: u64 = 300;
+    let cluster = Cluster::with(3, |_, b| b.configure(|c| c.max_member_events = 100_000)).await;
+    cluster.place::<C>("busy", 0).await;
+    let mut members = Vec::new();
+    for via in 0..3 {
+        members.push(cluster.ledger::<C>(via, "busy").events().await.unwrap());
+    }
+    for n in 0..EVENTS / 3 {
+        cluster.ledger::<C>(n as usize % 3, "busy").send(LedgerMsg::Emit(3)).await.unwrap();
+        if n % 20 == 10 {
+            cluster.store.restart(None);
+        }
+    }
+    for (via, member) in members.iter_mut().enumerate() {
+        for expected in 1..=EVENTS {
+            match in_time("an event", member.next()).await.unwrap() {
+                RoomEvent::Event { number, event } => {
+                    assert_eq!((number.0, event), (expected, expected), "on host {via}");
+                }
+                other => panic!("expected event {expected} on host {via}, found {other:?}"),
+            }
+        }
+    }
+    cluster.stop().await;
+}
+
+async fn a_room_that_only_the_dead_ran_is_taken_up_after_a_restart<C: Class>() {
+    let mut cluster = Cluster::with(3, |_, builder| {
+        builder.configure(|config| config.session_ttl = Duration::from_secs(2))
+    })
+    .await;
+    cluster.place::<C>("busy", 0).await;
+    cluster.ledger::<C>(1, "busy").send(LedgerMsg::Note { from: 1, number: 1 }).await.unwrap();
+    cluster.notes::<C>(1, "busy").await;
+    cluster.hosts.remove(0).kill();
+    cluster.store.restart(None);
+    // The room's checkpoint is older than its last message, which a durable room reads from the log.
+    let notes = cluster.notes::<C>(0, "busy").await;
+    if C::DELIVERY == ractor_rooms::Delivery::Durable {
+        assert_eq!(notes, [(1, 1)]);
+    }
+    cluster.stop().await;
+}
