@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use ractor_rooms::id::{Activation, Epoch, HostId, Incarnation, RoomId};
+use ractor_rooms::id::{Activation, Epoch, Generation, HostId, Incarnation, RoomId};
 use ractor_rooms::protocol::record::{
     AcquireAnswer, Answer, OfferAnswer, Request, Seen, SnapshotKey,
 };
@@ -15,7 +15,8 @@ use super::snapshot::WHOLE;
 use crate::testing::PrivateServer;
 
 fn spec() -> SessionSpec {
-    SessionSpec { state: HostState::Ready, load: 0, capacity: 9, kinds: [].into() }
+    let (state, proved) = (HostState::Ready, Generation(0));
+    SessionSpec { state, load: 0, capacity: 9, kinds: [].into(), proved }
 }
 
 async fn open(store: &RedisTransport, host: &HostId, lasts: Duration) -> Incarnation {
