@@ -235,6 +235,8 @@ impl Line {
         let (mut conn, number) = (conn.clone(), *number);
         let sent = self.clock.mark();
         let Sending { id, pipeline } = batch;
+        // What the request waits with must outlive the caller's runtime too.
+        let _entered = runtime.enter();
         // Without the scheduler's budget, which could leave the first poll without effect: the order of
         // first polls is the order of sending.
         let mut answer =
