@@ -34,6 +34,9 @@ async fn compare(place: Arc<Place>, seeds: u64) {
         "Append(Full",
         "Acquire(Acquired(Acquired",
         "Close(Done",
+        "OtherGeneration",
+        "Acquire(Unproved)",
+        "Offer(Unproved)",
     ] {
         assert!(tally.answers.contains_key(answer), "{answer} never came: {tally:?}");
     }
@@ -47,5 +50,5 @@ async fn scripts_answer_as_the_record_does() {
 #[cfg(feature = "cluster")]
 #[tokio::test]
 async fn scripts_answer_as_the_record_does_on_a_cluster() {
-    compare(Place::cluster().await, 8).await;
+    compare(Place::cluster().await, 14).await;
 }

@@ -14,7 +14,7 @@ use crate::in_both_classes;
 use crate::journal::{Journal, Told};
 use crate::ledger::{Class, Durable, LedgerMsg, Note};
 use crate::store::{
-    Owner, append, config, create, keys, operator, producer, room_id, run, upload, view,
+    Owner, append, config, create, keys, operator, producer, room_id, run, settle, upload, view,
 };
 
 const KEY: &[u8] = b"r";
@@ -194,6 +194,7 @@ async fn h02_an_append_that_was_torn_is_handled_once() {
     for tear in 1.. {
         let key = format!("torn-{tear}").into_bytes();
         let room = room_id::<Durable>(&key);
+        settle(&store).await;
         create(&store, &room).await;
         let first = append(&store, &room, &p, 1, &bytes[..1]).await;
         assert!(matches!(first, AppendAnswer::Accepted { .. }), "{first:?}");

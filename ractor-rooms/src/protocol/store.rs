@@ -177,9 +177,10 @@ impl Store {
             }
             self.birth(room, floor);
         }
-        let forgotten = match &request {
-            Request::Reassert(claim) => Some(Record::forgotten(claim.life)),
-            _ => None,
+        let forgotten = if let Request::Reassert(claim) = &request {
+            Some(Record::forgotten(claim.life))
+        } else {
+            None
         };
         let Some(mut record) = self.records.remove(room).or(forgotten) else {
             return (missing(&request, self.generation), Vec::new());

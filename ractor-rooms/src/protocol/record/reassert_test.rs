@@ -40,10 +40,9 @@ impl Bench {
     }
 
     fn reasserted(&mut self, claim: Reassert) -> Acquired {
-        match self.reassert(claim) {
-            AcquireAnswer::Acquired(acquired) => *acquired,
-            other => panic!("{other:?}"),
-        }
+        let answer = self.reassert(claim);
+        let AcquireAnswer::Acquired(acquired) = answer else { panic!("{answer:?}") };
+        *acquired
     }
 }
 

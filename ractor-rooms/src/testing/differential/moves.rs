@@ -111,8 +111,11 @@ impl Moves {
     pub(super) fn spec(&self) -> SessionSpec {
         let kinds = [(Kind::new("diff").unwrap(), 2)].into();
         let load = u32::try_from(self.count % 7).unwrap_or(0);
-        let proved =
-            if self.proves && self.count % 4 != 0 { self.generation } else { Generation(0) };
+        let proved = if self.proves && !self.count.is_multiple_of(4) {
+            self.generation
+        } else {
+            Generation(0)
+        };
         SessionSpec { state: HostState::Ready, load, capacity: 9, kinds, proved }
     }
 
