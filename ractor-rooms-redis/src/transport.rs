@@ -15,6 +15,8 @@ mod damage_test;
 mod differential_test;
 mod facts;
 mod index;
+#[cfg(test)]
+mod producers_test;
 mod push;
 mod room;
 mod session;
