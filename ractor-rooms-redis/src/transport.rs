@@ -17,6 +17,8 @@ mod facts;
 #[cfg(test)]
 mod facts_test;
 mod index;
+#[cfg(test)]
+mod producers_test;
 mod push;
 mod room;
 mod session;

@@ -16,7 +16,7 @@ use super::Call;
 use super::backoff::Backoff;
 use super::conn::Conn;
 use super::fault::{self, Fault};
-use super::queue::{Answer, Next, Pump, Queue, Sending};
+use super::queue::{Answer, Next, Pump, Queue, Sending, Taken};
 use crate::connect::Connector;
 
 /// How often a line looks after its connection.
@@ -110,7 +110,7 @@ impl Line {
     /// Carries a call out, in order.
     pub(super) async fn call(self: &Arc<Self>, call: Call) -> Answer {
         let pushed = self.queue.lock().push(call);
-        let (fate, answer, pump) = pushed?;
+        let Taken { fate, answer, pump } = pushed?;
         let sent = match pump {
             None => true,
             Some(Pump::Caller) => self.pump(),

@@ -7,7 +7,7 @@ use futures::stream::{FuturesOrdered, StreamExt};
 use ractor_rooms::transport::TransportErr;
 use redis::Value;
 
-use super::queue::{Next, Pump, Queue, tag};
+use super::queue::{Next, Pump, Queue, Taken, tag};
 use super::scripts::{count, int, log_to, logged, meddler, server_and_link};
 use crate::testing::PrivateServer;
 use crate::words::Words;
@@ -108,7 +108,8 @@ fn a_call_without_a_key_is_refused() {
 #[test]
 fn another_number_of_answers_than_commands_breaks_the_connection() {
     let mut queue = Queue::new(false);
-    let (_fate, mut answer, pump) = queue.push(log_to("k", 1)).expect("there is room");
+    let Taken { fate: _fate, mut answer, pump } =
+        queue.push(log_to("k", 1)).expect("there is room");
     assert_eq!(pump, Some(Pump::Caller), "nothing else is under way");
     let sending = queue.pump(Duration::ZERO);
     assert_eq!(sending.len(), 1);

@@ -116,6 +116,13 @@ pub(super) enum Pump {
     Actor,
 }
 
+/// A call that was taken in.
+pub(super) struct Taken {
+    pub(super) fate: Arc<Fate>,
+    pub(super) answer: oneshot::Receiver<Answer>,
+    pub(super) pump: Option<Pump>,
+}
+
 /// A batch to send.
 pub(super) struct Sending {
     pub(super) id: u64,
@@ -159,10 +166,7 @@ impl Queue {
     }
 
     /// Takes a call in. Answers who must send what waits, unless somebody will.
-    pub(super) fn push(
-        &mut self,
-        call: Call,
-    ) -> Result<(Arc<Fate>, oneshot::Receiver<Answer>, Option<Pump>), TransportErr> {
+    pub(super) fn push(&mut self, call: Call) -> Result<Taken, TransportErr> {
         let bytes = call.keys.size() + call.args.size() + 64;
         if self.waiting >= WAITING || self.bytes + bytes > WAITING_BYTES {
             self.forget_dropped();
@@ -197,7 +201,7 @@ impl Queue {
             false if idle => Some(Pump::Caller),
             false => Some(Pump::Actor),
         };
-        Ok((fate, receiver, pump))
+        Ok(Taken { fate, answer: receiver, pump })
     }
 
     /// Drops what nobody waits for and nobody sent.
