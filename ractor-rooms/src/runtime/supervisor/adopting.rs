@@ -7,6 +7,7 @@ use tokio::sync::oneshot;
 
 use super::super::core::{HostCore, RoomFault, unexpected};
 use super::super::kinds::RoomKind;
+use super::super::migrate::MigrateTo;
 use super::super::runner_handle::Runner;
 use super::Supervisor;
 use super::message::Inner;
@@ -237,13 +238,18 @@ impl Supervisor {
                 self.start_waiting_moves(room);
             }
             AdopterState::Declined { .. } | AdopterState::Lost => {
-                // The notice was old, perhaps: the record says what is.
-                slot.offered |= adopting.told && slot.lease.is_none();
+                // The notice was old, perhaps: the record says what is, also to who wants the room moved.
+                let never_here = adopting.told && slot.lease.is_none();
+                slot.offered |= never_here;
                 slot.adopter = None;
                 if resuming {
                     return self.source_now(room, SourceEvent::ReacquireRefused);
                 }
+                let moves = if never_here { std::mem::take(&mut slot.moves) } else { Vec::new() };
                 self.forget(room);
+                for (to, responder) in moves {
+                    self.migrate(MigrateTo::parsed(room, &to), responder);
+                }
             }
             AdopterState::Claiming
             | AdopterState::Restoring { .. }

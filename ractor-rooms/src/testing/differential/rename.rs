@@ -4,7 +4,7 @@ use super::names::Names;
 use crate::id::{Activation, Epoch, Generation, Incarnation, Life, Millis, Position, Producer};
 use crate::protocol::record::{
     AcquireAnswer, Answer, AppendAnswer, CloseAnswer, DeadLetter, Entry, Lease, OfferAnswer,
-    OwnerAnswer, ParkReason, Phase, Reassert, Request, Seen, SnapshotKey, SnapshotRef,
+    OwnerAnswer, Page, ParkReason, Phase, Reassert, Request, Seen, SnapshotKey, SnapshotRef,
 };
 use crate::protocol::store::{Owned, Unrest};
 
@@ -91,6 +91,10 @@ fn producer(r: &mut impl Rename, producer: Producer) -> Producer {
 
 fn entry(r: &mut impl Rename, entry: Entry) -> Entry {
     Entry { position: r.position(entry.position), producer: producer(r, entry.producer), ..entry }
+}
+
+fn page(r: &mut impl Rename, page: Page) -> Page {
+    Page { entries: page.entries.into_iter().map(|e| entry(r, e)).collect(), ..page }
 }
 
 fn letter(r: &mut impl Rename, letter: DeadLetter) -> DeadLetter {
@@ -206,6 +210,7 @@ fn acquire(r: &mut impl Rename, answer: AcquireAnswer) -> AcquireAnswer {
             acquired.life = life(r, acquired.life);
             acquired.snapshot = acquired.snapshot.take().map(|s| snapshot(r, s));
             acquired.pruned = acquired.pruned.map(|pruned| r.time(pruned));
+            acquired.page = page(r, std::mem::take(&mut acquired.page));
             A::Acquired(acquired)
         }
         A::Refused { seen: was, phase: at } => {
@@ -242,10 +247,7 @@ pub(super) fn answer(r: &mut impl Rename, answer: Answer) -> Answer {
             Answer::Close(CloseAnswer::Fenced { epoch: Epoch(r.epoch(epoch.0)) })
         }
         Answer::Close(answer) => Answer::Close(answer),
-        Answer::Page(Ok(mut page)) => {
-            page.entries = page.entries.into_iter().map(|e| entry(r, e)).collect();
-            Answer::Page(Ok(page))
-        }
+        Answer::Page(Ok(read)) => Answer::Page(Ok(page(r, read))),
         Answer::Page(Err(epoch)) => Answer::Page(Err(Epoch(r.epoch(epoch.0)))),
         Answer::View(None) => Answer::View(None),
         Answer::View(Some(mut view)) => {
