@@ -163,7 +163,7 @@ async fn what_nobody_has_is_reported() {
     let id = room_id::<Durable>(KEY);
     let lost = losses(&hosts).contains(&("lost", id.clone()));
     // The push of the third may have been in the room's hands when the server died.
-    assert!(lost == !found.contains(&(1, 3)), "{found:?} and {lost}");
+    assert_ne!(lost, found.contains(&(1, 3)), "{found:?}");
     assert_eq!(found.first_chunk(), Some(&[(1, 1), (1, 2)]));
     assert_eq!(found.last(), Some(&(1, 4)));
     assert!(losses(&hosts).contains(&("regressed", id)));
