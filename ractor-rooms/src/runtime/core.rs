@@ -430,6 +430,12 @@ impl HostCore {
         max_age: Duration,
     ) -> Result<HostId, FindErr> {
         let sessions = self.sessions(max_age).await.map_err(FindErr::Store)?;
+        let me = self.incarnation();
+        if sessions.iter().all(|session| session.incarnation != me) {
+            // This session has lapsed, or the store forgot it, and others with it: that none of them runs a
+            // kind is not known.
+            return Err(FindErr::NoneReady);
+        }
         place_among(room, declined, &sessions)
     }
 
