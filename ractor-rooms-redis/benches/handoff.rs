@@ -26,23 +26,25 @@ use yardstick::{connection, quantile, report_time, runtime, scaled, wanted};
 
 const HOSTS: [&str; 2] = ["host-a", "host-b"];
 const KEY: &str = "room";
-/// Characters of a line.
+/// Characters of a line of chat.
 const LINE: usize = 64;
 /// The pause between two messages of the client.
 const EVERY: Duration = Duration::from_millis(2);
 /// Yardsticks taken between two moves.
 const YARDSTICKS: usize = 5;
 
-/// The state: lines of text, as a chat room or a document has them.
+/// The state: lines of text, many as a chat room has them, or one as a document is.
 #[derive(Clone, Serialize, Deserialize)]
 struct Page {
     lines: Vec<String>,
     count: u64,
 }
 
-/// A room with a page of so many bytes.
+/// A room with a page of so many bytes, in lines of so many characters. What it costs to write many small
+/// values down and to read them again is the app's, and part of the pause.
 struct Paged<const DURABLE: bool> {
     bytes: usize,
+    line: usize,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -64,7 +66,7 @@ impl<const DURABLE: bool> RoomActor for Paged<DURABLE> {
         _: &mut RoomContext<Self>,
         (): (),
     ) -> Result<Page, ActorProcessingErr> {
-        Ok(Page { lines: vec!["x".repeat(LINE); self.bytes / LINE], count: 0 })
+        Ok(Page { lines: vec!["x".repeat(self.line); self.bytes / self.line], count: 0 })
     }
 
     async fn handle(
@@ -114,12 +116,12 @@ async fn set_and_get(connection: &mut MultiplexedConnection, bytes: &[u8]) {
     assert_eq!(got.len(), bytes.len());
 }
 
-async fn measure<const DURABLE: bool>(name: &'static str, bytes: usize) {
+async fn measure<const DURABLE: bool>(name: &'static str, bytes: usize, line: usize) {
     let small = bytes < 1 << 20;
     let server = yardstick::server().await;
     let start = async |id: &str, capacity: u32| {
         let transport = RedisTransport::connect(server.url()).await.expect("a connection");
-        let builder = RoomHost::builder(id, transport).room(Paged::<DURABLE> { bytes });
+        let builder = RoomHost::builder(id, transport).room(Paged::<DURABLE> { bytes, line });
         builder.capacity(capacity).start().await.expect("a host")
     };
     let hosts = [start(HOSTS[0], 100).await, start(HOSTS[1], 100).await];
@@ -189,7 +191,13 @@ async fn measure<const DURABLE: bool>(name: &'static str, bytes: usize) {
 
 fn main() {
     let runtime = runtime();
-    for (size, bytes) in [("1 KiB", 1 << 10), ("1 MiB", 1 << 20)] {
+    let mib = 1 << 20;
+    let cases = [
+        ("1 KiB", 1 << 10, LINE),
+        ("1 MiB, one text", mib, mib),
+        ("1 MiB, lines of chat", mib, LINE),
+    ];
+    for (size, bytes, line) in cases {
         for durable in [false, true] {
             let class = if durable { "durable" } else { "live" };
             let name: &'static str = format!("planned move, {class}, {size}").leak();
@@ -198,9 +206,9 @@ fn main() {
             }
             // On a thread of the runtime, where an app's tasks are too.
             let run = if durable {
-                runtime.spawn(measure::<true>(name, bytes))
+                runtime.spawn(measure::<true>(name, bytes, line))
             } else {
-                runtime.spawn(measure::<false>(name, bytes))
+                runtime.spawn(measure::<false>(name, bytes, line))
             };
             runtime.block_on(run).expect("a benchmark");
         }

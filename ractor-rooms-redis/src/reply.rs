@@ -1,7 +1,5 @@
 //! A script's answer, read from the front. Nothing that it may hold makes this panic.
 
-use std::time::Duration;
-
 use bytes::Bytes;
 use ractor_rooms::transport::TransportErr;
 use redis::Value;
@@ -21,7 +19,7 @@ impl Damaged {
     /// The operation may have been carried out all the same.
     pub(crate) fn unanswered(self, what: &'static str) -> TransportErr {
         tracing::warn!(what, "the store gave an answer that cannot be read");
-        TransportErr::Unanswered { waited: Duration::ZERO }
+        TransportErr::Failed { reason: format!("the answer to {what} cannot be read") }
     }
 }
 

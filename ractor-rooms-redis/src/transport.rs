@@ -221,7 +221,7 @@ fn read(name: &'static str, value: Value) -> Result<(String, Reply), TransportEr
         "broken" => {
             let error = explain(&reply.text().unwrap_or_default());
             tracing::warn!(script = name, error, "a script was cut off");
-            Err(TransportErr::Unanswered { waited: Duration::ZERO })
+            Err(TransportErr::Failed { reason: format!("{name} was cut off: {error}") })
         }
         _ => Ok((code, reply)),
     }

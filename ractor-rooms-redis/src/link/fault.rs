@@ -1,7 +1,5 @@
 //! What an error that the server answered means for a request.
 
-use std::time::Duration;
-
 use ractor_rooms::transport::TransportErr;
 use redis::{ServerError, Value};
 
@@ -37,7 +35,7 @@ impl Fault {
 }
 
 /// The answer of a request that ends with an error of the server.
-pub(super) fn answer(error: &ServerError, what: &str, waited: Duration) -> TransportErr {
+pub(super) fn answer(error: &ServerError, what: &str) -> TransportErr {
     let detail = error.details().unwrap_or_default();
     match Fault::of(error) {
         Fault::Refused => {
@@ -45,7 +43,7 @@ pub(super) fn answer(error: &ServerError, what: &str, waited: Duration) -> Trans
         }
         Fault::NoScript | Fault::Later | Fault::WrongServer | Fault::Failed => {
             tracing::error!(what, code = error.code(), detail, "the store answered with an error");
-            TransportErr::Unanswered { waited }
+            TransportErr::Failed { reason: format!("{what}: {} {detail}", error.code()) }
         }
     }
 }

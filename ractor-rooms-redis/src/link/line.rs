@@ -173,8 +173,7 @@ impl Line {
                             }
                             Fault::WrongServer => "the server takes no writes".to_owned(),
                             Fault::NoScript | Fault::Refused | Fault::Failed => {
-                                let waited = self.clock.elapsed_since(start);
-                                return Err(fault::answer(error, self.name, waited));
+                                return Err(fault::answer(error, self.name));
                             }
                         },
                     },
@@ -233,7 +232,6 @@ impl Line {
     fn send(self: &Arc<Self>, wire: &Wire, batch: Sending) {
         let Wire { live: Live { conn, number }, runtime } = wire;
         let (mut conn, number) = (conn.clone(), *number);
-        let sent = self.clock.mark();
         let Sending { id, pipeline } = batch;
         // What the request waits with must outlive the caller's runtime too.
         let _entered = runtime.enter();
@@ -243,19 +241,19 @@ impl Line {
             Box::pin(tokio::task::unconstrained(async move { conn.send(&pipeline).await }));
         let mut context = std::task::Context::from_waker(std::task::Waker::noop());
         if let std::task::Poll::Ready(result) = answer.as_mut().poll(&mut context) {
-            self.finished(number, id, sent, result);
+            self.finished(number, id, result);
             return;
         }
         let waiting = self.clone();
         let task = runtime.spawn(async move {
             let result = answer.await;
-            waiting.finished(number, id, sent, result);
+            waiting.finished(number, id, result);
         });
         self.queue.lock().attach(id, task.abort_handle());
     }
 
     /// Brings what the connection answered to the callers.
-    fn finished(&self, conn: u64, id: u64, sent: Duration, result: redis::RedisResult<Vec<Value>>) {
+    fn finished(&self, conn: u64, id: u64, result: redis::RedisResult<Vec<Value>>) {
         let values = match result {
             Ok(values) => values,
             Err(error) => {
@@ -269,8 +267,7 @@ impl Line {
         };
         self.failures.store(0, Ordering::Relaxed);
         let mut answers = Vec::new();
-        let waited = self.clock.elapsed_since(sent);
-        let next = self.queue.lock().finish(id, values, waited, &mut answers);
+        let next = self.queue.lock().finish(id, values, &mut answers);
         for (caller, answer) in answers {
             // Who dropped the future does not want the answer.
             let _ = caller.send(answer);

@@ -332,7 +332,6 @@ impl Queue {
         &mut self,
         id: u64,
         values: Vec<Value>,
-        waited: Duration,
         out: &mut Vec<(oneshot::Sender<Answer>, Answer)>,
     ) -> Next {
         if self.heartbeats.remove(&id).is_some() {
@@ -353,7 +352,7 @@ impl Queue {
         let mut again = Vec::new();
         for (command, value) in batch.commands.into_iter().zip(values) {
             let Value::ServerError(error) = &value else {
-                command.answer(value, waited, out);
+                command.answer(value, out);
                 continue;
             };
             match Fault::of(error) {
@@ -375,7 +374,7 @@ impl Queue {
                     next = Next::Reconnect("the server takes no writes");
                     again.extend(command.items);
                 }
-                Fault::Refused | Fault::Failed => command.fail(error, waited, out),
+                Fault::Refused | Fault::Failed => command.fail(error, out),
             }
         }
         self.put_back(&batch.lane, again);
@@ -495,12 +494,7 @@ impl Command {
         command
     }
 
-    fn answer(
-        self,
-        value: Value,
-        waited: Duration,
-        out: &mut Vec<(oneshot::Sender<Answer>, Answer)>,
-    ) {
+    fn answer(self, value: Value, out: &mut Vec<(oneshot::Sender<Answer>, Answer)>) {
         if self.items.first().is_some_and(|item| item.call.merge == Merge::Never) {
             out.extend(self.items.into_iter().map(|item| (item.answer, Ok(value.clone()))));
             return;
@@ -510,7 +504,7 @@ impl Command {
                 out.extend(self.items.into_iter().zip(values).map(|(item, value)| {
                     let answer = match &value {
                         Value::ServerError(error) => {
-                            Err(fault::answer(error, item.call.script.name, waited))
+                            Err(fault::answer(error, item.call.script.name))
                         }
                         _ => Ok(value),
                     };
@@ -520,23 +514,16 @@ impl Command {
             _ => {
                 let script = self.items.first().map_or("", |item| item.call.script.name);
                 tracing::error!(script, "a merged script did not answer one element for each call");
-                out.extend(
-                    self.items
-                        .into_iter()
-                        .map(|item| (item.answer, Err(TransportErr::Unanswered { waited }))),
-                );
+                let reason = format!("{script} did not answer one element for each call");
+                let failed = TransportErr::Failed { reason };
+                out.extend(self.items.into_iter().map(|item| (item.answer, Err(failed.clone()))));
             }
         }
     }
 
-    fn fail(
-        self,
-        error: &redis::ServerError,
-        waited: Duration,
-        out: &mut Vec<(oneshot::Sender<Answer>, Answer)>,
-    ) {
+    fn fail(self, error: &redis::ServerError, out: &mut Vec<(oneshot::Sender<Answer>, Answer)>) {
         let name = self.items.first().map_or("", |item| item.call.script.name);
-        let answer = fault::answer(error, name, waited);
+        let answer = fault::answer(error, name);
         out.extend(self.items.into_iter().map(|item| (item.answer, Err(answer.clone()))));
     }
 }

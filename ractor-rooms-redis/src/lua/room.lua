@@ -207,7 +207,7 @@ local function flip(r, a, carried, bytes)
   if not carried and redis.call('EXISTS', r.new) == 0 then return { 'nosnapshot' } end
   local old = pointer(m.snap)
   if old ~= '' and old ~= new and old ~= r.fact_pointer then return again(r) end
-  if carried then w('SET', r.new, bytes, 'NX') end
+  if carried then w('SET', r.new, bytes, 'NX', 'PX', 3600000) end
   w('PERSIST', r.new)
   set(r, 'snap', text)
   set(r, 'crashes', '0')

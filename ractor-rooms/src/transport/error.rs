@@ -15,6 +15,13 @@ pub enum TransportErr {
         /// How long was waited.
         waited: Duration,
     },
+    /// The store answered with an error that may have come on the way, or with what cannot be read: the
+    /// request may have taken effect.
+    #[error("the store failed: {reason}; the request may have taken effect")]
+    Failed {
+        /// What it said, or what is wrong with its answer.
+        reason: String,
+    },
     /// The request was never sent.
     #[error("the store cannot be reached: {reason}")]
     Unavailable {
@@ -27,7 +34,7 @@ impl TransportErr {
     /// Whether the request may have taken effect, or may still.
     pub fn may_have_executed(&self) -> bool {
         match self {
-            Self::Unanswered { .. } => true,
+            Self::Unanswered { .. } | Self::Failed { .. } => true,
             Self::Unavailable { .. } => false,
         }
     }
