@@ -33,8 +33,8 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures::FutureExt;
 use futures::stream::BoxStream;
+use futures::{FutureExt, StreamExt};
 use ractor_rooms::id::{Epoch, Generation, HostId, Incarnation, Millis, RoomId};
 use ractor_rooms::protocol::record::{Answer, RecordLimits, Request, SnapshotKey};
 use ractor_rooms::protocol::session::{OpenAnswer, SessionInfo, SessionSpec};
@@ -258,8 +258,18 @@ impl Transport for RedisTransport {
         self.0.link.generation_of(self.0.layout.shard(room))
     }
 
-    fn generations(&self) -> watch::Receiver<Generation> {
-        self.0.link.generations()
+    fn newest_generation(&self) -> Generation {
+        *self.0.link.generations().borrow()
+    }
+
+    fn generations(&self) -> BoxStream<'static, ()> {
+        let mut newest = self.0.link.generations();
+        newest.mark_unchanged();
+        let next = |mut newest: watch::Receiver<Generation>| async move {
+            newest.changed().await.ok()?;
+            Some(((), newest))
+        };
+        futures::stream::unfold(newest, next).boxed()
     }
 
     fn execute(

@@ -24,7 +24,6 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use serde::{Deserialize, Serialize};
-use tokio::sync::watch;
 
 pub use error::TransportErr;
 pub use memory::MemoryTransport;
@@ -112,8 +111,12 @@ pub trait Transport: Send + Sync + std::fmt::Debug + 'static {
     /// it answered under an earlier one may be lost.
     fn generation(&self, room: &RoomId) -> Generation;
 
-    /// The newest generation of any part of the store; told anew whenever one has begun.
-    fn generations(&self) -> watch::Receiver<Generation>;
+    /// The newest generation of any part of the store.
+    fn newest_generation(&self) -> Generation;
+
+    /// Tells of each generation that begins from now on in any part of the store; once for several that
+    /// begin before it is asked. Ends with the transport.
+    fn generations(&self) -> BoxStream<'static, ()>;
 
     /// Carries one request out on a room's record. `floor` is the lowest epoch that may be given out.
     ///

@@ -145,7 +145,11 @@ impl Transport for Meddler {
         self.0.store.generation(room)
     }
 
-    fn generations(&self) -> watch::Receiver<Generation> {
+    fn newest_generation(&self) -> Generation {
+        self.0.store.newest_generation()
+    }
+
+    fn generations(&self) -> BoxStream<'static, ()> {
         self.0.store.generations()
     }
 

@@ -92,6 +92,7 @@ where
 ///
 /// # Errors
 /// [`CodecErr::Decode`] when there are fewer than their length says.
+#[cfg(feature = "runtime")] // whose snapshots begin with the state
 pub(crate) fn split_bytes(bytes: &Bytes) -> Result<(Bytes, Bytes), CodecErr> {
     let (length, at): (u64, usize) = bincode::serde::decode_from_slice(bytes, CONFIG)
         .map_err(|e| CodecErr::Decode { why: decode_text(e) })?;

@@ -130,7 +130,7 @@ impl RoomHostBuilder {
             capacity: self.config.capacity,
             kinds: kinds.iter().map(|(name, kind)| (name.clone(), kind.reads())).collect(),
             // It runs nothing.
-            proved: *self.transport.generations().borrow(),
+            proved: self.transport.newest_generation(),
         };
         let proved = spec.proved;
         let (incarnation, sent_at) =
@@ -152,7 +152,7 @@ impl RoomHostBuilder {
         if core.supervisor.set(supervisor.clone()).is_err() {
             return Err(HostErr::Spawn("the host has a supervisor already".to_owned()));
         }
-        core.follow_generations();
+        core.follow_generations(proved);
         // Who is told of a host may offer it a room at once. A store that does not answer now will later.
         let _ = core.listen().await;
         Ok(RoomHost { core, supervisor })

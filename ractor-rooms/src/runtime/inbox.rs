@@ -10,6 +10,7 @@ use super::core::HostCore;
 use super::migrate::MigrateTo;
 use super::supervisor::{Responder, RoomSupervisorMessage};
 use super::wire::{LetterBody, decode_letter};
+use crate::id::Generation;
 use crate::transport::Push;
 
 impl HostCore {
@@ -82,13 +83,14 @@ impl HostCore {
         }
     }
 
-    /// Tells the supervisor of each generation of the store that begins.
-    pub(crate) fn follow_generations(self: &Arc<Self>) {
-        let core = self.clone();
+    /// Tells the supervisor of each generation of the store that begins after `known`.
+    pub(crate) fn follow_generations(self: &Arc<Self>, known: Generation) {
+        let (core, mut generations) = (self.clone(), self.transport.generations());
+        if self.transport.newest_generation() != known {
+            self.tell(RoomSupervisorMessage::generation());
+        }
         self.spawn(async move {
-            let mut generations = core.transport.generations();
-            generations.mark_unchanged();
-            while generations.changed().await.is_ok() {
+            while generations.next().await.is_some() {
                 core.tell(RoomSupervisorMessage::generation());
             }
         });

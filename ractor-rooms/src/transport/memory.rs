@@ -1,6 +1,7 @@
 //! The in-process transport: the pure [`Store`] behind a lock.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -9,7 +10,6 @@ use futures::FutureExt;
 use futures::StreamExt;
 use futures::channel::mpsc;
 use futures::stream::BoxStream;
-use tokio::sync::watch;
 
 use super::{Letter, Push, Transport, TransportFuture};
 use crate::clock::Clock;
@@ -37,7 +37,7 @@ pub struct MemoryTransport(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     clock: Clock,
-    generations: watch::Sender<Generation>,
+    generation: AtomicU64,
     state: Mutex<State>,
 }
 
@@ -47,6 +47,8 @@ struct State {
     inboxes: BTreeMap<Incarnation, Inbox>,
     subscribers: BTreeMap<Incarnation, mpsc::Sender<Push>>,
     watchers: BTreeMap<RoomId, BTreeSet<Incarnation>>,
+    /// Told of generations. What is not heard yet stands for all that follow.
+    told: Vec<mpsc::Sender<()>>,
 }
 
 #[derive(Debug, Default)]
@@ -76,12 +78,13 @@ impl MemoryTransport {
     pub fn with(limits: RecordLimits, clock: Clock) -> Self {
         Self(Arc::new(Shared {
             clock,
-            generations: watch::Sender::new(Generation(1)),
+            generation: AtomicU64::new(1),
             state: Mutex::new(State {
                 store: Store::new(limits),
                 inboxes: BTreeMap::new(),
                 subscribers: BTreeMap::new(),
                 watchers: BTreeMap::new(),
+                told: Vec::new(),
             }),
         }))
     }
@@ -116,13 +119,13 @@ impl MemoryTransport {
     }
 
     fn begin(&self, change: impl FnOnce(&mut State)) {
-        let generation = {
-            let mut state = self.lock();
-            change(&mut state);
-            state.subscribers.clear();
-            state.store.generation()
-        };
-        self.0.generations.send_replace(generation);
+        let mut state = self.lock();
+        change(&mut state);
+        state.subscribers.clear();
+        self.0.generation.store(state.store.generation().0, Ordering::SeqCst);
+        for told in &mut state.told {
+            let _ = told.try_send(()); // full, or gone
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -195,11 +198,19 @@ fn done<'a, T: Send + 'a>(value: T) -> TransportFuture<'a, T> {
 
 impl Transport for MemoryTransport {
     fn generation(&self, _: &RoomId) -> Generation {
-        *self.0.generations.borrow()
+        self.newest_generation()
     }
 
-    fn generations(&self) -> watch::Receiver<Generation> {
-        self.0.generations.subscribe()
+    fn newest_generation(&self) -> Generation {
+        Generation(self.0.generation.load(Ordering::SeqCst))
+    }
+
+    fn generations(&self) -> BoxStream<'static, ()> {
+        let (told, generations) = mpsc::channel(0); // each sender has a place of its own
+        let mut state = self.lock();
+        state.told.retain(|told| !told.is_closed());
+        state.told.push(told);
+        generations.boxed()
     }
 
     fn execute(

@@ -300,7 +300,11 @@ impl Transport for Planted {
         self.inner.generation(room)
     }
 
-    fn generations(&self) -> tokio::sync::watch::Receiver<Generation> {
+    fn newest_generation(&self) -> Generation {
+        self.inner.newest_generation()
+    }
+
+    fn generations(&self) -> BoxStream<'static, ()> {
         self.inner.generations()
     }
 

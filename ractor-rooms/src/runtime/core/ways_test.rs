@@ -15,7 +15,6 @@ enum Note {
 
 struct Notes;
 
-#[cfg_attr(feature = "async-trait", ractor::async_trait)]
 impl RoomActor for Notes {
     const KIND: &'static str = "notes";
     const DELIVERY: Delivery = Delivery::Durable;

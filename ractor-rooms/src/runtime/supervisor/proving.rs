@@ -33,7 +33,7 @@ impl Supervisor {
         if self.reopening {
             return;
         }
-        let newest = *self.core.transport.generations().borrow();
+        let newest = self.core.transport.newest_generation();
         let now = self.core.clock.mark();
         let rooms: Vec<RoomId> = self.slots.keys().cloned().collect();
         let mut waits = false;

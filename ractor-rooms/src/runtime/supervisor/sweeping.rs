@@ -37,7 +37,7 @@ impl Supervisor {
     /// Compares what the records say with what runs: reads the log where something is missing, and gives
     /// back what does not run here.
     pub(super) fn reconcile(&mut self, owned: Vec<Owned>) {
-        if self.proved != *self.core.transport.generations().borrow() {
+        if self.proved != self.core.transport.newest_generation() {
             return; // what the store says may be older than what runs here
         }
         for Owned { room, activation, epoch, last, .. } in owned {

@@ -8,7 +8,6 @@ use futures::channel::mpsc;
 use futures::future::ready;
 use futures::stream::{self, BoxStream};
 use futures::{FutureExt, StreamExt};
-use tokio::sync::watch;
 
 use super::{FaultyTransport, Operation, Shared};
 use crate::id::{Epoch, Generation, HostId, Incarnation, Producer, RoomId};
@@ -49,7 +48,11 @@ impl<T: Transport + ?Sized> Transport for FaultyTransport<T> {
         self.shared.inner.generation(room)
     }
 
-    fn generations(&self) -> watch::Receiver<Generation> {
+    fn newest_generation(&self) -> Generation {
+        self.shared.inner.newest_generation()
+    }
+
+    fn generations(&self) -> BoxStream<'static, ()> {
         self.shared.inner.generations()
     }
 
