@@ -86,7 +86,7 @@ async fn a_kind_that_nobody_runs_is_refused_and_the_message_comes_back<C: Class>
     eventually("the error hook is told", || async {
         let told = |fault: &RoomFault| match fault {
             RoomFault::Undelivered { room, why } => {
-                room.kind.as_str() == C::DOCUMENT && why.contains("UnknownKind")
+                room.kind.as_str() == C::DOCUMENT && why.contains("no living host runs this kind")
             }
             _ => false,
         };

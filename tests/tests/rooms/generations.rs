@@ -3,6 +3,7 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use ractor_rooms::protocol::record::RecordLimits;
 use ractor_rooms::{RoomEvent, RoomFault};
 use ractor_rooms_tests::cluster::{Cluster, room_id};
 use ractor_rooms_tests::eventually;
@@ -128,7 +129,9 @@ async fn a_store_that_went_back_has_what_was_handled_since<C: Class>() {
 }
 
 async fn members_see_every_event_once_over_restarts<C: Class>() {
-    const EVENTS: u64 = 300;
+    // As many as the record keeps, so that nobody who listens late has missed one.
+    const EVENTS: u64 = 255;
+    assert!(EVENTS <= RecordLimits::default().history as u64);
     let cluster = Cluster::with(3, |_, b| b.configure(|c| c.max_member_events = 100_000)).await;
     cluster.place::<C>("busy", 0).await;
     let mut members = Vec::new();
