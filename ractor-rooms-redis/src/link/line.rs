@@ -133,12 +133,12 @@ impl Line {
 
     /// Sends plain commands, in no order with the calls.
     pub(super) async fn direct(&self, pipeline: Pipeline) -> Result<Vec<Value>, TransportErr> {
-        let Ok(_seat) = self.seats.try_acquire() else {
-            let reason = format!("{DIRECT} requests are under way already");
-            return Err(TransportErr::Unavailable { reason });
-        };
         let mut sent = false;
-        let outcome = tokio::time::timeout(self.deadline, self.repeat(&pipeline, &mut sent)).await;
+        let seated = async {
+            let _seat = self.seats.acquire().await; // it is never closed
+            self.repeat(&pipeline, &mut sent).await
+        };
+        let outcome = tokio::time::timeout(self.deadline, seated).await;
         match outcome {
             Ok(answer) => answer,
             Err(_) if sent => Err(TransportErr::Unanswered { waited: self.deadline }),

@@ -131,11 +131,22 @@ impl Inner {
         pipeline.cmd("ZRANGE").arg(&self.layout.hosts()[..]).arg(0).arg(-1);
         let hosts = self.link.read(pipeline).await?.into_iter().next().and_then(reply::list);
         let hosts = hosts.ok_or_else(|| Damaged.unanswered("hosts"))?;
-        let sessions = stream::iter(hosts)
+        let sessions: Vec<(String, Result<Option<SessionInfo>, _>)> = stream::iter(hosts)
             .map(|host| async move { (host.escape_ascii().to_string(), self.session(&host).await) })
             .buffer_unordered(AT_ONCE)
             .collect()
             .await;
+        // One that is damaged must not hide the others. But one that was not read may be open, and nobody may
+        // take its absence from the list for its end.
+        let unread = sessions.iter().find_map(|(_, read)| match read {
+            Err(error @ (TransportErr::Unanswered { .. } | TransportErr::Unavailable { .. })) => {
+                Some(error.clone())
+            }
+            _ => None,
+        });
+        if let Some(error) = unread {
+            return Err(error);
+        }
         let mut sessions: Vec<_> = readable(sessions)?.into_iter().flatten().collect();
         sessions.sort_by(|a: &SessionInfo, b| a.incarnation.cmp(&b.incarnation));
         Ok(sessions)

@@ -132,6 +132,11 @@ pub(crate) struct HostCore {
     couriers: DashMap<RoomId, Arc<Courier>>,
     routes: DashMap<RoomId, Arc<dyn Any + Send + Sync>>,
     sessions: RwLock<SessionCache>,
+    /// One look at the sessions at a time serves all that ask.
+    looking: tokio::sync::Mutex<()>,
+    /// By the host's clock, in milliseconds: until then sessions that the store has forgotten may be missing
+    /// from it.
+    doubt_until: AtomicU64,
     error_hook: Option<ErrorHook>,
     stop: watch::Sender<bool>,
     leaving: AtomicBool,
@@ -169,6 +174,8 @@ impl HostCore {
             couriers: DashMap::new(),
             routes: DashMap::new(),
             sessions: RwLock::default(),
+            looking: tokio::sync::Mutex::default(),
+            doubt_until: AtomicU64::new(0),
             error_hook,
             stop: watch::Sender::new(false),
             leaving: AtomicBool::new(false),
@@ -258,13 +265,8 @@ impl HostCore {
         room: &RoomId,
         request: Request,
     ) -> Result<Answer, TransportErr> {
-        match self.deadline(self.transport.execute(room, request, Epoch(0))).await? {
-            Answer::OtherGeneration { generation } => {
-                let reason = format!("it is in generation {generation}, and the lease is not");
-                Err(TransportErr::Unavailable { reason })
-            }
-            answer => Ok(answer),
-        }
+        let call = self.transport.execute(room, request, Epoch(0));
+        self.deadline(call).await.and_then(in_generation)
     }
 
     /// Whether a lease was proved in another generation of the store.
@@ -279,7 +281,8 @@ impl HostCore {
         request: Request,
         snapshot: (SnapshotKey, Bytes),
     ) -> Result<Answer, TransportErr> {
-        self.deadline(self.transport.execute_with(room, request, Epoch(0), snapshot)).await
+        let call = self.transport.execute_with(room, request, Epoch(0), snapshot);
+        self.deadline(call).await.and_then(in_generation)
     }
 
     /// Waits for the store no longer than it may take.
@@ -384,13 +387,20 @@ impl HostCore {
         &self,
         max_age: Duration,
     ) -> Result<Arc<Vec<SessionInfo>>, TransportErr> {
-        {
+        let asked = self.clock.mark();
+        let oldest = asked.checked_sub(max_age);
+        let known = || {
             let cache = self.sessions.read();
-            if let Some(read_at) = cache.read_at
-                && self.clock.elapsed_since(read_at) < max_age
-            {
-                return Ok(cache.list.clone());
-            }
+            let fresh =
+                cache.read_at.is_some_and(|at| oldest.is_none_or(|o| at > o) || at >= asked);
+            fresh.then(|| cache.list.clone())
+        };
+        if let Some(list) = known() {
+            return Ok(list);
+        }
+        let _one = self.looking.lock().await;
+        if let Some(list) = known() {
+            return Ok(list); // read by somebody else, after this was asked
         }
         let read_at = self.clock.mark();
         let list = Arc::new(self.deadline(self.transport.sessions()).await?);
@@ -417,6 +427,17 @@ impl HostCore {
         }
     }
 
+    /// The store is in another generation: who has no session there now may have one in a moment.
+    pub(crate) fn doubt(&self) {
+        let until = self.clock.mark().saturating_add(self.config.session_ttl);
+        self.doubt_until.store(Millis::of(until).0, Ordering::SeqCst);
+    }
+
+    /// Whether a session that is not there says nothing.
+    pub(crate) fn is_doubtful(&self) -> bool {
+        Millis::of(self.clock.mark()).0 < self.doubt_until.load(Ordering::SeqCst)
+    }
+
     /// When an offer that is made now ends.
     pub(crate) fn offer_deadline(&self) -> Millis {
         self.clock.now().after(self.config.offer_timeout)
@@ -436,7 +457,10 @@ impl HostCore {
             // kind is not known.
             return Err(FindErr::NoneReady);
         }
-        place_among(room, declined, &sessions)
+        match place_among(room, declined, &sessions) {
+            Err(FindErr::UnknownKind) if self.is_doubtful() => Err(FindErr::NoneReady),
+            placed => placed,
+        }
     }
 
     /// Sends an outcome to whoever waits for it.
@@ -487,6 +511,17 @@ impl HostCore {
                 tokio::time::sleep(core.config.retry_interval).await;
             }
         });
+    }
+}
+
+/// What is refused for its generation has changed nothing.
+fn in_generation(answer: Answer) -> Result<Answer, TransportErr> {
+    match answer {
+        Answer::OtherGeneration { generation } => {
+            let reason = format!("it is in generation {generation}, and the lease is not");
+            Err(TransportErr::Unavailable { reason })
+        }
+        answer => Ok(answer),
     }
 }
 

@@ -247,7 +247,8 @@ impl Supervisor {
             }
             let event = match view_until(&core, &room).await {
                 Some(view) => SourceEvent::Saw(view),
-                None => SourceEvent::Lost,
+                // A record is never deleted: the store has lost it, and here is what was in it.
+                None => SourceEvent::OtherGeneration,
             };
             cast_source(&me, room, token, event, true);
         });
@@ -289,7 +290,7 @@ impl Supervisor {
                 self.adopt(room, view.seen, Ok(()), early, false);
             }
             Some(_) => {}
-            None => self.source_now(room, SourceEvent::Lost),
+            None => self.source_now(room, SourceEvent::OtherGeneration), // as in `watch`
         }
     }
 

@@ -249,6 +249,10 @@ async fn check_target(
         .await
         .map_err(|e| MigrationErr::Store { error: e.to_string() })?;
     let Some(session) = sessions.iter().find(|s| s.incarnation.host == *to) else {
+        if core.is_doubtful() {
+            let error = "it may have lost data, and not every host is known to it again".to_owned();
+            return Err(MigrationErr::Store { error });
+        }
         return Err(MigrationErr::UnknownHost { host: to.clone() });
     };
     let cannot = |why| MigrationErr::TargetCannotRead { host: to.clone(), room: room.clone(), why };
@@ -271,7 +275,7 @@ async fn not_running(core: &HostCore, room: RoomId, view: Option<&RecordView>) -
         sessions.iter().any(|s| s.spec.kinds.contains_key(kind))
     };
     match core.sessions(Duration::ZERO).await {
-        Ok(sessions) if !known(&room.kind, &sessions) => {
+        Ok(sessions) if !known(&room.kind, &sessions) && !core.is_doubtful() => {
             MigrationErr::UnknownKind { kind: room.kind.as_str().to_owned() }
         }
         Ok(_) | Err(_) => MigrationErr::NotRunning { room, why: WhyNotRunning::of(view) },
@@ -303,12 +307,14 @@ fn await_elsewhere(
     core.spawn(async move {
         // The host that was asked may be gone with the request.
         let start = watcher.clock.mark();
+        let generation = watcher.transport.newest_generation();
         while watcher.calls.waits(call) {
             tokio::time::sleep(watcher.config.session_ttl / 4).await;
             let late = watcher.clock.elapsed_since(start) > watcher.config.call_timeout;
             let sessions = watcher.sessions(watcher.config.session_ttl / 4).await;
-            let gone =
-                sessions.is_ok_and(|sessions| sessions.iter().all(|s| s.incarnation != asked));
+            // With its data the store may have lost the letter, or the answer.
+            let gone = watcher.transport.newest_generation() != generation
+                || sessions.is_ok_and(|sessions| sessions.iter().all(|s| s.incarnation != asked));
             if late || gone {
                 watcher.calls.complete(call, CallOutcome::Unknown);
             }

@@ -20,6 +20,7 @@ impl Supervisor {
     /// The store is in another generation.
     pub(super) fn generation_began(&mut self) {
         self.proving = Some(self.core.clock.mark());
+        self.core.doubt();
         // The store may have forgotten the session, and re-asserts need one.
         self.heartbeat_now();
         self.prove();
