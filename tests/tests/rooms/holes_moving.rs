@@ -5,6 +5,7 @@ use std::time::Duration;
 use ractor::rpc::CallResult;
 use ractor_rooms::clock::Clock;
 use ractor_rooms::id::{Activation, Epoch};
+use ractor_rooms::protocol::Record;
 use ractor_rooms::protocol::record::{AcquireAnswer, Answer, DeclineReason, Phase, Request, Seen};
 use ractor_rooms::testing::{Fault, FaultPlan, Operation};
 use ractor_rooms::transport::Transport;
@@ -299,6 +300,9 @@ async fn h_27_the_adopter_dies_with_the_lease<C: Class>() {
     let bytes = lab.next_of("b", Operation::GetSnapshot, Fault::HoldRequest);
     let moved = migrating::<C>(&a, "pad", "b");
     in_time("the adopter restores", bytes.hit()).await;
+    // The bytes are asked for while the room is acquired.
+    let has_it = |r: &Record| r.owner.as_ref().is_some_and(|o| o.by.host.as_str() == "b");
+    lab.record_when::<C>("pad", "the adopter has the lease", has_it).await;
     b.kill();
     let clock = Clock::system();
     let start = clock.mark();
@@ -507,9 +511,7 @@ async fn h_39_what_an_adopter_read_before_it_gave_up_is_still_there() {
     }
     lab.stage.stick("b", 90);
     let before = lab.record::<Live>(&key);
-    let logged = |record: &ractor_rooms::protocol::Record| {
-        record.log.iter().map(|e| e.batch.len()).sum::<usize>()
-    };
+    let logged = |record: &Record| record.log.iter().map(|e| e.batch.len()).sum::<usize>();
     assert_eq!(logged(&before), 100);
     a.kill();
     lab.stage.seen(&key, What::Stuck(90)).await;
