@@ -5,6 +5,7 @@ use std::sync::{Arc, Weak};
 
 use bytes::Bytes;
 use parking_lot::Mutex;
+use tokio::sync::Notify;
 
 use super::core::HostCore;
 use crate::id::{OutSeq, RoomId};
@@ -20,6 +21,8 @@ pub(crate) struct Emitter {
     room: RoomId,
     lease: Lease,
     state: Mutex<State>,
+    /// Told when nothing waits any more, for the one that waits for that: the room's runner.
+    drained: Notify,
 }
 
 struct State {
@@ -42,6 +45,7 @@ impl Emitter {
             room,
             lease,
             state: Mutex::new(State { published, pending: VecDeque::new(), pumping: false }),
+            drained: Notify::new(),
         });
         emitter.emit(pending);
         emitter
@@ -50,6 +54,13 @@ impl Emitter {
     /// Whether the room should wait before it emits more.
     pub(crate) fn is_full(&self) -> bool {
         self.state.lock().pending.len() >= MAX_PENDING
+    }
+
+    /// Waits until all that was emitted is published, or cannot be any more.
+    pub(crate) async fn drained(&self) {
+        while !self.state.lock().pending.is_empty() {
+            self.drained.notified().await;
+        }
     }
 
     /// The number of the last published event and those that wait after it.
@@ -76,6 +87,7 @@ impl Emitter {
                 let mut state = self.state.lock();
                 if state.pending.is_empty() {
                     state.pumping = false;
+                    self.drained.notify_one();
                     return;
                 }
                 let events = state.pending.iter().take(BATCH).cloned().collect();
@@ -95,6 +107,7 @@ impl Emitter {
                     let mut state = self.state.lock();
                     state.pending.clear();
                     state.pumping = false;
+                    self.drained.notify_one();
                     return;
                 }
                 // They travel with the room when it is re-asserted.

@@ -507,6 +507,10 @@ impl<R: RoomActor> RunnerState<R> {
         if !forced {
             self.catch_up(actor).await;
         }
+        // What it published goes out before its end: nothing does after.
+        self.settle();
+        let drained = self.ctx.emitter.drained();
+        let _ = tokio::time::timeout(self.meta.core.config.store_timeout, drained).await; // not for ever
         let Some(closing) = self.meta.closing.take() else { return };
         let rest = if forced { self.read_rest().await } else { Vec::new() };
         let request = Request::Close {
