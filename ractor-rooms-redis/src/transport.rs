@@ -134,6 +134,12 @@ impl Failed {
 /// How often a call may find that another generation has begun since it was made.
 const GENERATIONS: usize = 8;
 
+/// It found so each time.
+fn restless() -> TransportErr {
+    let reason = format!("{GENERATIONS} generations began while it was asked");
+    TransportErr::Unavailable { reason }
+}
+
 impl Inner {
     /// One item of a script on a shard, and the generation that answered it. `claim` is what the caller
     /// insists on; without one the call goes again under a generation that has begun meanwhile.
@@ -159,8 +165,7 @@ impl Inner {
             }
             self.link.look(shard, generation).await?;
         }
-        let reason = format!("{GENERATIONS} generations began while it was asked");
-        Err(TransportErr::Unavailable { reason }.into())
+        Err(restless().into())
     }
 
     /// One item of a script, and what it answered.
@@ -203,8 +208,7 @@ impl Inner {
             let (shard, generation) = known[at];
             self.link.look(shard, generation).await?;
         }
-        let reason = format!("{GENERATIONS} generations began while it was asked");
-        Err(TransportErr::Unavailable { reason })
+        Err(restless())
     }
 }
 

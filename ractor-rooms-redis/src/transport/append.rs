@@ -8,7 +8,7 @@ use redis::Value;
 
 use super::answer::{self, Stand};
 use super::room::exact;
-use super::{GENERATIONS, Inner, inexact, read};
+use super::{GENERATIONS, Inner, inexact, read, restless};
 use crate::link::{Call, Merge};
 use crate::reply::Damaged;
 use crate::words::Words;
@@ -82,8 +82,7 @@ impl Inner {
             self.link.look(shard, generation).await?;
             prepared = self.prepare(room, append)?;
         }
-        let reason = format!("{GENERATIONS} generations began while it was asked");
-        Err(TransportErr::Unavailable { reason })
+        Err(restless())
     }
 
     /// Carries it out; `None` when another generation has begun since it was written down.
