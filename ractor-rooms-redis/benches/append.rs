@@ -11,6 +11,9 @@
 //! as they can send; the cases with less waiting show what is lost where the messages of a room come from
 //! more hosts than that, few from each.
 //!
+//! The last cases show what it costs that the server keeps what it says, see `docs/durability.md`; the SETs
+//! are written down as the appends are, but never waited for at a replica.
+//!
 //!     cargo bench -p ractor-rooms-redis --bench append
 #![allow(clippy::expect_used, clippy::panic, reason = "a benchmark reports to its terminal")]
 
@@ -33,7 +36,7 @@ use ractor_rooms::protocol::record::{
 };
 use ractor_rooms::protocol::session::{HostState, OpenAnswer, SessionSpec};
 use ractor_rooms::transport::Transport;
-use ractor_rooms_redis::testing::PrivateServer;
+use ractor_rooms_redis::testing::{PrivateServer, ServerOptions};
 use ractor_rooms_redis::{RedisConfig, RedisTransport};
 use yardstick::{report_rate, runtime, scaled, sets_per_second, wanted};
 
@@ -55,9 +58,44 @@ struct Case {
     heard: bool,
     /// Messages of a sample.
     messages: usize,
+    /// What the server does before it answers.
+    keeps: Keeps,
 }
 
-const CASES: [Case; 9] = [
+/// What a server does with what is written, before it answers.
+#[derive(Clone, Copy)]
+enum Keeps {
+    /// It has it in memory.
+    InMemory,
+    /// It hands it to the operating system, which writes it down each second.
+    EverySecond,
+    /// It writes it down.
+    Always,
+    /// It has it in memory, and a replica has it too.
+    AtReplica,
+}
+
+impl Keeps {
+    async fn servers(self) -> Vec<PrivateServer> {
+        let line = |line: &str| ServerOptions::default().line(line);
+        match self {
+            Self::InMemory => vec![yardstick::server().await],
+            Self::EverySecond => {
+                let options = line("appendonly yes").line("appendfsync everysec");
+                vec![yardstick::server_with(options).await]
+            }
+            Self::Always => vec![yardstick::server_with(ServerOptions::default().append_only()).await],
+            Self::AtReplica => {
+                let master = yardstick::server_with(line("repl-diskless-sync-delay 0")).await;
+                let replica_of = format!("replicaof 127.0.0.1 {}", master.port());
+                let replica = yardstick::server_with(line(&replica_of)).await;
+                vec![master, replica]
+            }
+        }
+    }
+}
+
+const CASES: [Case; 12] = [
     Case {
         name: "append, one hot room, 8 hosts, 512 waiting each",
         goal: Some(0.8),
@@ -66,6 +104,7 @@ const CASES: [Case; 9] = [
         waiting: 512,
         heard: false,
         messages: 800_000,
+        keeps: Keeps::InMemory,
     },
     Case {
         name: "append, one hot room, 8 hosts, 512 waiting each, owner listening",
@@ -75,6 +114,7 @@ const CASES: [Case; 9] = [
         waiting: 512,
         heard: true,
         messages: 800_000,
+        keeps: Keeps::InMemory,
     },
     Case {
         name: "append, one hot room, 64 hosts, 256 waiting each",
@@ -84,6 +124,7 @@ const CASES: [Case; 9] = [
         waiting: 256,
         heard: false,
         messages: 800_000,
+        keeps: Keeps::InMemory,
     },
     Case {
         name: "append, one hot room, 64 hosts, 64 waiting each",
@@ -93,6 +134,7 @@ const CASES: [Case; 9] = [
         waiting: 64,
         heard: false,
         messages: 400_000,
+        keeps: Keeps::InMemory,
     },
     Case {
         name: "append, one hot room, 64 hosts, 16 waiting each",
@@ -102,6 +144,7 @@ const CASES: [Case; 9] = [
         waiting: 16,
         heard: false,
         messages: 200_000,
+        keeps: Keeps::InMemory,
     },
     Case {
         name: "append, one hot room, 64 hosts, 16 waiting each, owner listening",
@@ -111,6 +154,7 @@ const CASES: [Case; 9] = [
         waiting: 16,
         heard: true,
         messages: 200_000,
+        keeps: Keeps::InMemory,
     },
     Case {
         name: "append, 1000 rooms, 16 waiting each",
@@ -120,6 +164,7 @@ const CASES: [Case; 9] = [
         waiting: 16,
         heard: false,
         messages: 160_000,
+        keeps: Keeps::InMemory,
     },
     Case {
         name: "append, 1000 rooms, 1 waiting each",
@@ -129,6 +174,7 @@ const CASES: [Case; 9] = [
         waiting: 1,
         heard: false,
         messages: 30_000,
+        keeps: Keeps::InMemory,
     },
     Case {
         name: "append, 1000 rooms, 1 waiting each, owner listening",
@@ -138,6 +184,37 @@ const CASES: [Case; 9] = [
         waiting: 1,
         heard: true,
         messages: 30_000,
+        keeps: Keeps::InMemory,
+    },
+    Case {
+        name: "append, 1000 rooms, 16 waiting each, written down each second",
+        goal: None,
+        rooms: 1_000,
+        senders: 1,
+        waiting: 16,
+        heard: false,
+        messages: 160_000,
+        keeps: Keeps::EverySecond,
+    },
+    Case {
+        name: "append, 1000 rooms, 16 waiting each, written down first",
+        goal: None,
+        rooms: 1_000,
+        senders: 1,
+        waiting: 16,
+        heard: false,
+        messages: 160_000,
+        keeps: Keeps::Always,
+    },
+    Case {
+        name: "append, 1000 rooms, 16 waiting each, at one replica first",
+        goal: None,
+        rooms: 1_000,
+        senders: 1,
+        waiting: 16,
+        heard: false,
+        messages: 160_000,
+        keeps: Keeps::AtReplica,
     },
 ];
 
@@ -193,7 +270,14 @@ impl Setup {
         let limits =
             RecordLimits { log_entries: 10_000_000, log_bytes: 4 << 30, ..RecordLimits::default() };
         let config = || RedisConfig::new(server.url()).limits(limits);
-        let transport = config().connect().await.expect("a connection");
+        let transport = match case.keeps {
+            Keeps::InMemory | Keeps::EverySecond | Keeps::Always => config(),
+            Keeps::AtReplica => {
+                until_there_is_a_replica(server).await;
+                config().replicas(1)
+            }
+        };
+        let transport = transport.connect().await.expect("a connection");
         let host = HostId::new("owner").expect("a host id");
         let spec = SessionSpec {
             state: HostState::Ready,
@@ -273,9 +357,18 @@ impl Setup {
     }
 }
 
+async fn until_there_is_a_replica(server: &PrivateServer) {
+    let mut connection = yardstick::connection(server).await;
+    let mut wait = redis::cmd("WAIT");
+    wait.arg(1).arg(10_000);
+    let found: u32 = wait.query_async(&mut connection).await.expect("an answer");
+    assert_eq!(found, 1, "no replica came");
+}
+
 async fn measure(case: &Case) {
-    let server = yardstick::server().await;
-    let mut setup = Setup::new(&server, case).await;
+    let servers = case.keeps.servers().await;
+    let server = &servers[0];
+    let mut setup = Setup::new(server, case).await;
     let batches = (case.messages / (setup.senders.len() * case.waiting)).max(1);
     let batches = scaled(batches, 1);
     setup.sample(case.waiting, batches).await; // the first entries make the keys
@@ -283,7 +376,7 @@ async fn measure(case: &Case) {
     let (mut rates, mut sets) = (Vec::new(), Vec::new());
     let sets_of = |count| {
         let count = scaled(count, 10_000);
-        tokio::task::block_in_place(|| sets_per_second(&server, count))
+        tokio::task::block_in_place(|| sets_per_second(server, count))
     };
     for round in 0..scaled(15, 2) {
         if round % 2 == 0 {

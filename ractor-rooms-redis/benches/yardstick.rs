@@ -8,7 +8,7 @@
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use ractor_rooms_redis::testing::{PrivateServer, ServerErr};
+use ractor_rooms_redis::testing::{PrivateServer, ServerErr, ServerOptions};
 use redis::aio::MultiplexedConnection;
 use tokio::runtime::Runtime;
 
@@ -40,7 +40,12 @@ pub(crate) fn runtime() -> Runtime {
 
 /// A server of this benchmark alone. Ends the process with what to do where there is none to start.
 pub(crate) async fn server() -> PrivateServer {
-    match PrivateServer::start().await {
+    server_with(ServerOptions::default()).await
+}
+
+/// The same with options.
+pub(crate) async fn server_with(options: ServerOptions) -> PrivateServer {
+    match PrivateServer::start_with(options).await {
         Ok(server) => server,
         Err(ServerErr::NotInstalled) => {
             println!(

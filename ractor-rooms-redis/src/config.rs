@@ -21,6 +21,38 @@ pub(crate) enum Topology {
     Sentinel { master: String },
 }
 
+/// How many replicas must have what was written, and how long they are waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Quorum {
+    pub(crate) replicas: u8,
+    pub(crate) within: Duration,
+}
+
+impl Quorum {
+    /// The command whose answer tells how many have all that this connection saw written before.
+    pub(crate) fn wait(self) -> redis::Cmd {
+        let mut wait = redis::cmd("WAIT");
+        wait.arg(self.replicas).arg(u64::try_from(self.within.as_millis()).unwrap_or(u64::MAX));
+        wait
+    }
+
+    /// What is lacking by the answer to it.
+    pub(crate) fn lacks(self, answer: &redis::Value) -> Option<String> {
+        let Self { replicas, within } = self;
+        match answer {
+            redis::Value::Int(found) if *found >= i64::from(replicas) => None,
+            redis::Value::Int(found) => {
+                Some(format!("{found} of {replicas} replicas have it after {within:?}"))
+            }
+            redis::Value::ServerError(error) => {
+                let details = error.details().unwrap_or_default();
+                Some(format!("the replicas cannot be waited for: {} {details}", error.code()))
+            }
+            _ => Some("the answer to WAIT cannot be read".to_owned()),
+        }
+    }
+}
+
 /// Where the store is and how it is used. All hosts of a cluster use the same namespace and shards.
 #[derive(Clone)]
 pub struct RedisConfig {
@@ -35,6 +67,7 @@ pub struct RedisConfig {
     pub(crate) deadline: Duration,
     pub(crate) bulk_deadline: Duration,
     pub(crate) push_queue: usize,
+    pub(crate) replicas: u8,
     pub(crate) limits: RecordLimits,
     pub(crate) session_facts_age: Duration,
 }
@@ -80,6 +113,7 @@ impl RedisConfig {
             deadline: Duration::from_secs(2),
             bulk_deadline: Duration::from_secs(10),
             push_queue: 8_192,
+            replicas: 0,
             limits: RecordLimits::default(),
             session_facts_age: Duration::from_millis(200),
         }
@@ -157,6 +191,16 @@ impl RedisConfig {
         self
     }
 
+    /// How many replicas must have what was written before it is answered, by `WAIT`. By default 0: the
+    /// master's word is enough, and a failover may take back what it said last. While fewer than this are in
+    /// reach within a quarter of the [`deadline`](Self::deadline), the store counts as failing. Not for a
+    /// Cluster, where it is refused. What it buys and costs: `docs/durability.md`.
+    #[must_use]
+    pub fn replicas(mut self, replicas: u8) -> Self {
+        self.replicas = replicas;
+        self
+    }
+
     /// The bounds of the records. All hosts should use the same.
     #[must_use]
     pub fn limits(mut self, limits: RecordLimits) -> Self {
@@ -174,6 +218,12 @@ impl RedisConfig {
 
     pub(crate) fn topology(&self) -> &Topology {
         &self.topology
+    }
+
+    /// How many replicas are waited for, and how long; `None` for no wait.
+    pub(crate) fn quorum(&self) -> Option<Quorum> {
+        let within = (self.deadline / 4).max(Duration::from_millis(1));
+        (self.replicas > 0).then_some(Quorum { replicas: self.replicas, within })
     }
 
     pub(crate) fn is_cluster(&self) -> bool {
@@ -220,6 +270,9 @@ impl RedisConfig {
         }
         if self.push_queue == 0 || self.push_queue > 1 << 20 {
             return wrong("push_queue", "it must be 1 to 1048576");
+        }
+        if self.replicas > 0 && self.is_cluster() {
+            return wrong("replicas", "a Cluster's masters are not waited for one by one: leave it 0");
         }
         if self.urls.is_empty() {
             return wrong("url", "at least one address is needed");
@@ -309,6 +362,7 @@ impl fmt::Debug for RedisConfig {
             .field("deadline", &self.deadline)
             .field("bulk_deadline", &self.bulk_deadline)
             .field("push_queue", &self.push_queue)
+            .field("replicas", &self.replicas)
             .field("limits", &self.limits)
             .field("session_facts_age", &self.session_facts_age)
             .finish()

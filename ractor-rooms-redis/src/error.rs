@@ -118,6 +118,18 @@ pub enum ConnectErr {
         /// The policy.
         found: String,
     },
+    /// Fewer replicas are in reach than are to be waited for.
+    #[error(
+        "the server at {address} reached {found} of {configured} replicas: start more of them, or lower `RedisConfig::replicas`"
+    )]
+    TooFewReplicas {
+        /// The master.
+        address: String,
+        /// How many had all that was written, within 1 s.
+        found: i64,
+        /// How many are configured.
+        configured: u8,
+    },
     /// The user lacks a right.
     #[error("the user lacks a right: {right}; grant it with ACL SETUSER")]
     MissingRight {

@@ -19,6 +19,8 @@ mod error;
 mod keys;
 #[doc = include_str!("../docs/layout.md")]
 pub mod layout {}
+#[doc = include_str!("../docs/durability.md")]
+pub mod durability {}
 mod link;
 mod reply;
 mod script;

@@ -1,6 +1,7 @@
 //! Private servers and a proxy that breaks connections, for tests and examples. Unix only.
 
 mod cluster;
+mod decoders;
 mod error;
 mod guard;
 mod proxy;
@@ -8,6 +9,7 @@ mod sentinel;
 mod server;
 
 pub use cluster::PrivateCluster;
+pub use decoders::Decoder;
 pub use error::ServerErr;
 pub use proxy::Proxy;
 pub use sentinel::PrivateSentinel;

@@ -1,6 +1,6 @@
 //! Rooms in Redis.
 
-mod answer;
+pub(crate) mod answer;
 mod append;
 #[cfg(test)]
 mod bench;

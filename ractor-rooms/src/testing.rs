@@ -7,10 +7,14 @@
 )]
 
 pub mod conformance;
+mod decoders;
 mod dice;
 pub mod differential;
 pub mod faulty;
+mod mutations;
 mod subject;
 
+pub use decoders::Decoder;
 pub use faulty::{Aimed, Fault, FaultEvent, FaultPlan, FaultyTransport, Operation};
+pub use mutations::mutations;
 pub use subject::{MemorySubject, Subject, small_limits};

@@ -14,6 +14,10 @@ mod bounds;
 mod bursts;
 #[path = "rooms/calls.rs"]
 mod calls;
+#[path = "rooms/decoders.rs"]
+mod decoders;
+#[path = "rooms/documents.rs"]
+mod documents;
 #[path = "rooms/field_reports.rs"]
 mod field_reports;
 #[path = "rooms/generations.rs"]

@@ -1,5 +1,7 @@
 //! What is checked of a server at the start.
 
+use std::time::Duration;
+
 use redis::{ServerError, Value};
 
 use super::{Connector, diagnose};
@@ -32,6 +34,7 @@ impl Connector {
         self.check_eviction(&mut conn).await?;
         self.check_rights(&mut conn).await?;
         self.check_config(&mut conn).await?;
+        self.check_replicas(&mut conn).await?;
         self.look(&conn).await?;
         self.check_pushes().await
     }
@@ -132,6 +135,20 @@ impl Connector {
             return Err(ConnectErr::ShardCount { stored: shards.clone(), configured });
         }
         self.check_hosts(conn).await
+    }
+
+    async fn check_replicas(&self, conn: &mut Conn) -> Result<(), ConnectErr> {
+        let Some(mut quorum) = self.config.quorum() else { return Ok(()) };
+        quorum.within = quorum.within.min(Duration::from_secs(1));
+        let address = self.address();
+        match conn.ask(&quorum.wait()).await {
+            Ok(answer) if quorum.lacks(&answer).is_none() => Ok(()),
+            Ok(Value::Int(found)) => {
+                Err(ConnectErr::TooFewReplicas { address, found, configured: quorum.replicas })
+            }
+            Ok(_) => Err(ConnectErr::NotRedis { address }),
+            Err(error) => Err(diagnose::refusal(&error, &address)),
+        }
     }
 
     /// The one other key that all hosts share and no room owns.

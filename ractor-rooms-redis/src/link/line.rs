@@ -89,13 +89,13 @@ impl Line {
         connector: Arc<Connector>,
         deadline: Duration,
     ) -> Arc<Self> {
-        let cluster = connector.config().is_cluster();
+        let (cluster, quorum) = (connector.config().is_cluster(), connector.config().quorum());
         Arc::new(Self {
             name,
             connector,
             deadline,
             clock: Clock::system(),
-            queue: Mutex::new(Queue::new(cluster)),
+            queue: Mutex::new(Queue::new(cluster, quorum)),
             wire: Mutex::new(None),
             idle: AtomicU32::new(0),
             live: watch::Sender::new(None),

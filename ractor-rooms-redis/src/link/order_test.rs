@@ -102,12 +102,12 @@ async fn a_dropped_call_takes_no_other_with_it_and_leaves_no_place_taken() {
 fn a_call_without_a_key_is_refused() {
     let mut call = log_to("k", 1);
     call.keys = Words::default();
-    assert!(matches!(Queue::new(false).push(call), Err(TransportErr::Unavailable { .. })));
+    assert!(matches!(Queue::new(false, None).push(call), Err(TransportErr::Unavailable { .. })));
 }
 
 #[test]
 fn another_number_of_answers_than_commands_breaks_the_connection() {
-    let mut queue = Queue::new(false);
+    let mut queue = Queue::new(false, None);
     let Taken { fate: _fate, mut answer, pump } =
         queue.push(log_to("k", 1)).expect("there is room");
     assert_eq!(pump, Some(Pump::Caller), "nothing else is under way");

@@ -14,6 +14,7 @@ use tokio::task::AbortHandle;
 
 use super::fault::{self, Fault};
 use super::{Call, Merge};
+use crate::config::Quorum;
 
 /// Calls and bytes that wait at most.
 const WAITING: usize = 16_384;
@@ -132,6 +133,7 @@ pub(super) struct Sending {
 /// What waits and what is under way.
 pub(super) struct Queue {
     cluster: bool,
+    quorum: Option<Quorum>,
     lanes: HashMap<Bytes, Lane>,
     /// Lanes in which something may wait, in the order in which they got it.
     busy: VecDeque<Bytes>,
@@ -148,9 +150,10 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    pub(super) fn new(cluster: bool) -> Self {
+    pub(super) fn new(cluster: bool, quorum: Option<Quorum>) -> Self {
         Self {
             cluster,
+            quorum,
             lanes: HashMap::new(),
             busy: VecDeque::new(),
             waiting: 0,
@@ -293,6 +296,9 @@ impl Queue {
         for command in &commands {
             pipeline.add_command(command.encode(name, &mut self.known));
         }
+        if let Some(quorum) = self.quorum {
+            pipeline.add_command(quorum.wait());
+        }
         let id = self.next_batch;
         self.next_batch += 1;
         self.in_flight.insert(id, Batch { lane: name.clone(), commands, sent: now, task: None });
@@ -331,7 +337,7 @@ impl Queue {
     pub(super) fn finish(
         &mut self,
         id: u64,
-        values: Vec<Value>,
+        mut values: Vec<Value>,
         out: &mut Vec<(oneshot::Sender<Answer>, Answer)>,
     ) -> Next {
         if self.heartbeats.remove(&id).is_some() {
@@ -341,6 +347,11 @@ impl Queue {
             };
         }
         let Some(batch) = self.in_flight.get(&id) else { return Next::Rest };
+        let waited = self.quorum.map(|quorum| values.pop().map_or_else(
+            || Some("the server did not answer WAIT".to_owned()),
+            |answer| quorum.lacks(&answer),
+        ));
+        let lacks = waited.flatten();
         if batch.commands.len() != values.len() {
             return Next::Reconnect("the server answered another number of times");
         }
@@ -352,7 +363,10 @@ impl Queue {
         let mut again = Vec::new();
         for (command, value) in batch.commands.into_iter().zip(values) {
             let Value::ServerError(error) = &value else {
-                command.answer(value, out);
+                match &lacks {
+                    None => command.answer(value, out),
+                    Some(reason) => command.lack(reason, out),
+                }
                 continue;
             };
             match Fault::of(error) {
@@ -492,6 +506,12 @@ impl Command {
             command.arg(arg);
         }
         command
+    }
+
+    /// It was carried out, and a failover may take it back.
+    fn lack(self, reason: &str, out: &mut Vec<(oneshot::Sender<Answer>, Answer)>) {
+        let failed = TransportErr::Failed { reason: reason.to_owned() };
+        out.extend(self.items.into_iter().map(|item| (item.answer, Err(failed.clone()))));
     }
 
     fn answer(self, value: Value, out: &mut Vec<(oneshot::Sender<Answer>, Answer)>) {

@@ -10,7 +10,7 @@ use crate::reply::{Damaged, Reply};
 use crate::{text, wire};
 
 /// Five parts, as `phase` in `room.lua` gives them; the first was read already.
-pub(super) fn phase(code: &str, reply: &mut Reply) -> Result<Phase, Damaged> {
+pub(crate) fn phase(code: &str, reply: &mut Reply) -> Result<Phase, Damaged> {
     let (to, deadline) = (reply.text()?, reply.text()?);
     let (why, reason) = (reply.text()?, reply.text()?);
     text::parse_phase(code, &to, &deadline, &why, &reason).ok_or(Damaged)
@@ -18,29 +18,29 @@ pub(super) fn phase(code: &str, reply: &mut Reply) -> Result<Phase, Damaged> {
 
 /// What decides whether anybody will handle what was appended.
 #[derive(Debug)]
-pub(super) struct Stand {
-    pub(super) owner: Option<Activation>,
-    pub(super) phase: String,
-    pub(super) to: String,
-    pub(super) deadline: String,
-    pub(super) now: u64,
+pub(crate) struct Stand {
+    pub(crate) owner: Option<Activation>,
+    pub(crate) phase: String,
+    pub(crate) to: String,
+    pub(crate) deadline: String,
+    pub(crate) now: u64,
 }
 
 impl Stand {
-    pub(super) fn is_open(&self) -> bool {
+    pub(crate) fn is_open(&self) -> bool {
         self.deadline.parse::<u64>().is_ok_and(|deadline| self.now < deadline)
     }
 }
 
 /// The short answer to an append that was accepted: `seq life owner`.
-pub(super) fn appended(text: &[u8]) -> Option<(Seq, Life, &str)> {
+pub(crate) fn appended(text: &[u8]) -> Option<(Seq, Life, &str)> {
     let mut parts = std::str::from_utf8(text).ok()?.splitn(3, ' ');
     let (seq, life) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
     Some((Seq(seq), Life(life), parts.next()?))
 }
 
 /// An append's answer, to which the standing is still to be added.
-pub(super) fn append(
+pub(crate) fn append(
     code: &str,
     reply: &mut Reply,
 ) -> Result<(AppendAnswer, Option<Stand>), Damaged> {
@@ -82,7 +82,7 @@ pub(super) fn append(
     Ok((answer, None))
 }
 
-pub(super) fn acquire(
+pub(crate) fn acquire(
     code: &str,
     reply: &mut Reply,
     by: Activation,
@@ -125,7 +125,7 @@ fn acquired(
     Ok(Acquired { lease, life, snapshot, out_seq, head, pruned, recovered, regressed, page })
 }
 
-pub(super) fn owner(code: &str, reply: &mut Reply) -> Result<OwnerAnswer, Damaged> {
+pub(crate) fn owner(code: &str, reply: &mut Reply) -> Result<OwnerAnswer, Damaged> {
     Ok(match code {
         "done" => OwnerAnswer::Done,
         "fenced" => OwnerAnswer::Fenced { epoch: Epoch(reply.number()?) },
@@ -135,7 +135,7 @@ pub(super) fn owner(code: &str, reply: &mut Reply) -> Result<OwnerAnswer, Damage
     })
 }
 
-pub(super) fn offer(code: &str, reply: &mut Reply) -> Result<OfferAnswer, Damaged> {
+pub(crate) fn offer(code: &str, reply: &mut Reply) -> Result<OfferAnswer, Damaged> {
     Ok(match code {
         "done" => OfferAnswer::Done { life: Life(reply.number()?) },
         "missing" => OfferAnswer::Missing,
@@ -150,7 +150,7 @@ pub(super) fn offer(code: &str, reply: &mut Reply) -> Result<OfferAnswer, Damage
     })
 }
 
-pub(super) fn close(code: &str, reply: &mut Reply) -> Result<CloseAnswer, Damaged> {
+pub(crate) fn close(code: &str, reply: &mut Reply) -> Result<CloseAnswer, Damaged> {
     Ok(match code {
         "done" => CloseAnswer::Done { dead_letters: reply.small()? },
         "fenced" => CloseAnswer::Fenced { epoch: Epoch(reply.number()?) },
@@ -159,7 +159,7 @@ pub(super) fn close(code: &str, reply: &mut Reply) -> Result<CloseAnswer, Damage
     })
 }
 
-pub(super) fn page(code: &str, reply: &mut Reply) -> Result<Result<Page, Epoch>, Damaged> {
+pub(crate) fn page(code: &str, reply: &mut Reply) -> Result<Result<Page, Epoch>, Damaged> {
     match code {
         "fenced" => return Ok(Err(Epoch(reply.number()?))),
         "page" => {}
@@ -180,7 +180,7 @@ fn entries(reply: &mut Reply) -> Result<Vec<Entry>, Damaged> {
 }
 
 /// A view whose owner is still to be looked up.
-pub(super) fn view(code: &str, reply: &mut Reply) -> Result<Option<RecordView>, Damaged> {
+pub(crate) fn view(code: &str, reply: &mut Reply) -> Result<Option<RecordView>, Damaged> {
     if code == "missing" {
         return Ok(None);
     }
