@@ -84,7 +84,9 @@ impl Keeps {
                 let options = line("appendonly yes").line("appendfsync everysec");
                 vec![yardstick::server_with(options).await]
             }
-            Self::Always => vec![yardstick::server_with(ServerOptions::default().append_only()).await],
+            Self::Always => {
+                vec![yardstick::server_with(ServerOptions::default().append_only()).await]
+            }
             Self::AtReplica => {
                 let master = yardstick::server_with(line("repl-diskless-sync-delay 0")).await;
                 let replica_of = format!("replicaof 127.0.0.1 {}", master.port());

@@ -272,7 +272,10 @@ impl RedisConfig {
             return wrong("push_queue", "it must be 1 to 1048576");
         }
         if self.replicas > 0 && self.is_cluster() {
-            return wrong("replicas", "a Cluster's masters are not waited for one by one: leave it 0");
+            return wrong(
+                "replicas",
+                "a Cluster's masters are not waited for one by one: leave it 0",
+            );
         }
         if self.urls.is_empty() {
             return wrong("url", "at least one address is needed");

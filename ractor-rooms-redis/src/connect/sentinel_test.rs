@@ -116,7 +116,10 @@ async fn what_was_answered_outlives_the_master_when_its_replica_is_waited_for() 
     assert!(error.may_have_executed(), "the master has it: {error}");
     assert!(error.to_string().contains("0 of 1 replicas"), "{error}");
     let error = waiting.open().await.expect_err("no replica is in reach");
-    assert!(matches!(error, ConnectErr::TooFewReplicas { found: 0, configured: 1, .. }), "{error:?}");
+    assert!(
+        matches!(error, ConnectErr::TooFewReplicas { found: 0, configured: 1, .. }),
+        "{error:?}"
+    );
 
     set.servers_mut()[1].resume().expect("resumed");
     for number in 1..=50 {
@@ -124,8 +127,13 @@ async fn what_was_answered_outlives_the_master_when_its_replica_is_waited_for() 
     }
     set.servers_mut()[0].kill9().expect("killed");
     let mut replica = meddler(&set.servers_mut()[1].url()).await;
-    let kept: Vec<u64> =
-        redis::cmd("LRANGE").arg(KEY).arg(0).arg(-1).query_async(&mut replica).await.expect("a list");
+    let kept: Vec<u64> = redis::cmd("LRANGE")
+        .arg(KEY)
+        .arg(0)
+        .arg(-1)
+        .query_async(&mut replica)
+        .await
+        .expect("a list");
     assert_eq!(kept, (0..=50).collect::<Vec<_>>());
 }
 
@@ -133,7 +141,10 @@ async fn what_was_answered_outlives_the_master_when_its_replica_is_waited_for() 
 async fn replicas_that_are_not_there_are_not_waited_for_in_vain() {
     let server = crate::testing::PrivateServer::start().await.expect("a server");
     let error = RedisConfig::new(server.url()).replicas(2).open().await.expect_err("it has none");
-    assert!(matches!(error, ConnectErr::TooFewReplicas { found: 0, configured: 2, .. }), "{error:?}");
+    assert!(
+        matches!(error, ConnectErr::TooFewReplicas { found: 0, configured: 2, .. }),
+        "{error:?}"
+    );
     let error = RedisConfig::cluster([server.url()]).replicas(1).open().await;
     let error = error.expect_err("not in a Cluster");
     assert!(matches!(error, ConnectErr::InvalidOption { option: "replicas", .. }), "{error:?}");

@@ -347,10 +347,12 @@ impl Queue {
             };
         }
         let Some(batch) = self.in_flight.get(&id) else { return Next::Rest };
-        let waited = self.quorum.map(|quorum| values.pop().map_or_else(
-            || Some("the server did not answer WAIT".to_owned()),
-            |answer| quorum.lacks(&answer),
-        ));
+        let waited = self.quorum.map(|quorum| {
+            values.pop().map_or_else(
+                || Some("the server did not answer WAIT".to_owned()),
+                |answer| quorum.lacks(&answer),
+            )
+        });
         let lacks = waited.flatten();
         if batch.commands.len() != values.len() {
             return Next::Reconnect("the server answered another number of times");

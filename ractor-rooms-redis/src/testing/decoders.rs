@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use ractor_rooms::id::{
-    Activation, Generation, HostId, Incarnation, Kind, Life, Millis, Number, Position,
-    Producer, RoomId, Seq, SnapshotNumber,
+    Activation, Generation, HostId, Incarnation, Kind, Life, Millis, Number, Position, Producer,
+    RoomId, Seq, SnapshotNumber,
 };
 use ractor_rooms::protocol::record::{DeadLetter, DeclineReason, SnapshotKey, SnapshotRef};
 use ractor_rooms::protocol::session::{HostState, SessionSpec};
@@ -109,9 +109,7 @@ impl Decoder {
         match self {
             Self::Name => {
                 let host = text::host(&by().by.host);
-                [host, text::incarnation(&by().by), text::activation(&by())]
-                    .map(Bytes::from)
-                    .into()
+                [host, text::incarnation(&by().by), text::activation(&by())].map(Bytes::from).into()
             }
             Self::Room => vec![text::room(&room()).into(), text::member(&room()).into()],
             Self::Producer => [
@@ -125,7 +123,8 @@ impl Decoder {
                 vec![snapshot.into(), text::pointer(&self::snapshot().key).into(), "8-1".into()]
             }
             Self::Phase => {
-                let why = text::decline(&DeclineReason::UnreadableVersion { found: 1, supported: 2 });
+                let why =
+                    text::decline(&DeclineReason::UnreadableVersion { found: 1, supported: 2 });
                 vec![
                     lines(&[b"R", b"", b"", b"", b""]),
                     lines(&[b"O", b"host-b", b"99", b"", b""]),
@@ -182,15 +181,30 @@ impl Decoder {
                 let of = |rest: &[&[u8]]| lines(&[&running[..], rest].concat());
                 vec![
                     lines(&[b"7 5 host#1/2"]),
-                    lines(&[b"accepted", b"2", b"7", b"5", activation.as_bytes(), b"R", b"", b"", b"0"]),
+                    lines(&[
+                        b"accepted",
+                        b"2",
+                        b"7",
+                        b"5",
+                        activation.as_bytes(),
+                        b"R",
+                        b"",
+                        b"",
+                        b"0",
+                    ]),
                     lines(&[b"fenced", b"9", b"8", b"4"]),
                     lines(&[&[&b"page"[..], b"7", b""], &entry[..]].concat()),
-                    of(&[&[&b"acquired"[..], b"3", b"5", snapshot, b"1", b"7", b"", b"", b"", b""],
-                        &entry[..]].concat()),
+                    of(&[
+                        &[&b"acquired"[..], b"3", b"5", snapshot, b"1", b"7", b"", b"", b"", b""],
+                        &entry[..],
+                    ]
+                    .concat()),
                     of(&[b"refused", b"3", activation.as_bytes()]),
                     of(&[b"lost", snapshot]),
-                    of(&[b"view", b"5", b"3", b"", b"1", b"7", b"8-1", snapshot, b"", b"2", b"a,b",
-                        b"0", b"0"]),
+                    of(&[
+                        b"view", b"5", b"3", b"", b"1", b"7", b"8-1", snapshot, b"", b"2", b"a,b",
+                        b"0", b"0",
+                    ]),
                     lines(&[b"notdrained", b"3"]),
                     lines(&[b"count", b"3"]),
                 ]

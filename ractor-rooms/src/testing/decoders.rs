@@ -154,8 +154,7 @@ impl Decoder {
             }
             Self::SnapshotBody => {
                 let state = encoded(&Shape::sample());
-                let sealed =
-                    snapshot_body().seal(&header(), &state, LIMIT).expect("a short state");
+                let sealed = snapshot_body().seal(&header(), &state, LIMIT).expect("a short state");
                 let kind = header().room_kind;
                 vec![Snapshot::decode(sealed, &kind, LIMIT).expect("what was sealed").body]
             }
@@ -212,16 +211,13 @@ impl Decoder {
                 assert_eq!(again, frame, "a snapshot is written in two ways");
                 true
             }
-            Self::SnapshotBody => {
-                match SnapshotBody::open(&Bytes::copy_from_slice(bytes), LIMIT) {
-                    Ok((_, rest)) => comes_back(body::decode::<SnapshotBody>(&encoded(&rest), LIMIT)),
-                    Err(_) => false,
-                }
+            Self::SnapshotBody => match SnapshotBody::open(&Bytes::copy_from_slice(bytes), LIMIT) {
+                Ok((_, rest)) => comes_back(body::decode::<SnapshotBody>(&encoded(&rest), LIMIT)),
+                Err(_) => false,
+            },
+            Self::Message => {
+                comes_back(wire::decode_message::<Shape>(framed(FrameKind::Message, bytes), LIMIT))
             }
-            Self::Message => comes_back(wire::decode_message::<Shape>(
-                framed(FrameKind::Message, bytes),
-                LIMIT,
-            )),
             Self::Event => {
                 comes_back(wire::decode_event::<Shape>(framed(FrameKind::Event, bytes), LIMIT))
             }
