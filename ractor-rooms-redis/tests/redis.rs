@@ -9,6 +9,8 @@
 #[cfg(feature = "cluster")]
 #[path = "redis/cluster.rs"]
 mod cluster;
+#[path = "redis/damage.rs"]
+mod damage;
 #[path = "redis/faults.rs"]
 mod faults;
 #[path = "redis/field_reports.rs"]

@@ -27,7 +27,9 @@ use super::wire::{LetterBody, Payload, encode_letter, encode_payload};
 use crate::clock::Clock;
 use crate::id::{Epoch, HostId, Incarnation, Kind, Millis, Producer, RoomId};
 use crate::protocol::placement::place;
-use crate::protocol::record::{Answer, Lease, OfferAnswer, RecordView, Request, SnapshotKey};
+use crate::protocol::record::{
+    Answer, CloseAnswer, Lease, OfferAnswer, OwnerAnswer, RecordView, Request, SnapshotKey,
+};
 use crate::protocol::session::{HostState, SessionInfo};
 use crate::transport::{Transport, TransportErr};
 
@@ -137,6 +139,8 @@ pub(crate) struct HostCore {
     /// By the host's clock, in milliseconds: until then sessions that the store has forgotten may be missing
     /// from it.
     doubt_until: AtomicU64,
+    /// Rooms whose records are older than the leases that were given of them, each with the lease's epoch.
+    forgotten: DashMap<RoomId, Epoch>,
     error_hook: Option<ErrorHook>,
     stop: watch::Sender<bool>,
     leaving: AtomicBool,
@@ -176,6 +180,7 @@ impl HostCore {
             sessions: RwLock::default(),
             looking: tokio::sync::Mutex::default(),
             doubt_until: AtomicU64::new(0),
+            forgotten: DashMap::new(),
             error_hook,
             stop: watch::Sender::new(false),
             leaving: AtomicBool::new(false),
@@ -258,20 +263,65 @@ impl HostCore {
         }
     }
 
-    /// Carries a request out, with a deadline. What comes under a lease of another generation was not
-    /// carried out, and the supervisor sees to the lease.
+    /// Carries a request out, with a deadline. What comes under a lease of another generation, or one that the
+    /// record has forgotten, was not carried out, and the supervisor sees to the lease.
     pub(crate) async fn execute(
         &self,
         room: &RoomId,
         request: Request,
     ) -> Result<Answer, TransportErr> {
+        let lease = request.lease().cloned();
         let call = self.transport.execute(room, request, Epoch(0));
-        self.deadline(call).await.and_then(in_generation)
+        let answer = self.deadline(call).await.and_then(in_generation)?;
+        self.remembered(room, lease.as_ref(), answer)
     }
 
-    /// Whether a lease was proved in another generation of the store.
+    /// Whether a lease proves nothing: it is of another generation of the store, or the record has forgotten it.
     pub(crate) fn is_stale(&self, room: &RoomId, lease: &Lease) -> bool {
         self.transport.generation(room) != lease.generation
+            || (!self.forgotten.is_empty()
+                && self.forgotten.get(room).is_some_and(|epoch| *epoch == lease.epoch))
+    }
+
+    /// What is refused by a record that is older than the lease has changed nothing.
+    fn remembered(
+        &self,
+        room: &RoomId,
+        lease: Option<&Lease>,
+        answer: Answer,
+    ) -> Result<Answer, TransportErr> {
+        let found = match &answer {
+            Answer::Owner(OwnerAnswer::Fenced { epoch })
+            | Answer::Close(CloseAnswer::Fenced { epoch })
+            | Answer::Page(Err(epoch)) => *epoch,
+            _ => return Ok(answer),
+        };
+        match lease {
+            Some(lease) if lease.is_ahead_of(found) => {
+                self.forget_lease(room, lease);
+                let held = lease.epoch;
+                let reason = format!(
+                    "the record of {room} is in epoch {found} (0 is none), and the lease in {held}"
+                );
+                Err(TransportErr::Unavailable { reason })
+            }
+            Some(_) | None => Ok(answer),
+        }
+    }
+
+    /// The store has lost what a lease stands on, of this room alone: the supervisor has it re-asserted.
+    pub(crate) fn forget_lease(&self, room: &RoomId, lease: &Lease) {
+        if self.forgotten.insert(room.clone(), lease.epoch) != Some(lease.epoch)
+            && let Some(supervisor) = self.supervisor.get()
+        {
+            let message = RoomSupervisorMessage::forgotten(room.clone(), lease.clone());
+            let _ = supervisor.cast(message); // the host is stopping
+        }
+    }
+
+    /// The room is held under another lease, or not at all.
+    pub(crate) fn remember(&self, room: &RoomId) {
+        self.forgotten.remove(room);
     }
 
     /// Carries a request out that points to a snapshot which comes along, with a deadline.
@@ -281,8 +331,10 @@ impl HostCore {
         request: Request,
         snapshot: (SnapshotKey, Bytes),
     ) -> Result<Answer, TransportErr> {
+        let lease = request.lease().cloned();
         let call = self.transport.execute_with(room, request, Epoch(0), snapshot);
-        self.deadline(call).await.and_then(in_generation)
+        let answer = self.deadline(call).await.and_then(in_generation)?;
+        self.remembered(room, lease.as_ref(), answer)
     }
 
     /// Waits for the store no longer than it may take.

@@ -99,6 +99,11 @@ impl MemoryTransport {
         self.lock().store.lose_snapshot(room, key)
     }
 
+    /// Loses a room's record, for tests of what follows; whether it was there.
+    pub fn lose_record(&self, room: &RoomId) -> bool {
+        self.lock().store.lose_record(room)
+    }
+
     /// Has the store start again, for tests of what follows: every stream of pushes ends, and a new
     /// generation begins. With `earlier`, which [`MemoryTransport::inspect`] may have cloned, it comes back
     /// as it was then.

@@ -4,9 +4,29 @@ use super::{AcquireAnswer, Effect, Env, Phase, ProducerEntry, Reassert, Record, 
 use crate::id::{Epoch, Generation, Life, Number, Position, Producer, Seq};
 
 impl Record {
-    /// What is left of a room that the store knows nothing of. Only a re-assert makes a record of it.
-    pub(crate) fn forgotten(life: Life) -> Self {
-        Self { life, ..Self::born(Epoch(0), Generation(0)) }
+    /// Of a room that the store knows nothing of.
+    pub(crate) fn nothing() -> Self {
+        Self::born(Epoch(0), Generation(0))
+    }
+
+    /// What is left of a room whose record was lost, and nothing else: what is kept beside it.
+    pub(crate) fn remains(self) -> Self {
+        let Self { log, log_bytes, producers, dead_letters, .. } = self;
+        let (seq, last) =
+            log.back().map_or((Seq(0), Position::START), |e| (e.last_seq(), e.position));
+        Self { seq, last, log, log_bytes, producers, dead_letters, ..Self::nothing() }
+    }
+
+    /// What a re-assert of a room of this life finds in them. Only a re-assert makes a record of it.
+    pub(crate) fn forgotten(self, life: Life) -> Self {
+        Self { life, ..self }
+    }
+
+    /// A room that begins anew because no host had it any more: with the messages that are left, so that none
+    /// is dropped unseen.
+    pub(crate) fn born_again(self, born: Self) -> Self {
+        let Self { seq, last, log, log_bytes, producers, dead_letters, .. } = self;
+        Self { seq, last, log, log_bytes, producers, dead_letters, ..born }
     }
 
     pub(super) fn reassert(
