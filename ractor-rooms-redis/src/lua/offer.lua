@@ -1,7 +1,7 @@
--- Reserves a room that nobody runs. ARGV to deadline create floor
+-- Reserves a room that nobody runs. ARGV to deadline create floor max-letters
 -- Answers 'anew' when the room had a record that was lost.
--- Writes: what an earlier life left, unrest, record, owned.
-local NA = 13
+-- Writes: dead letters, what an earlier life left, unrest, record, owned.
+local NA = 14
 -- Whether a record was lost, by whatever took it alone, and a host may still have the room: until a session's
 -- time has passed since somebody asked for it, only a re-assert brings it back.
 local function mourned(r)
@@ -13,22 +13,22 @@ local function mourned(r)
   end
   return now() < at
 end
-local function birth(r, floor, remains)
+local function birth(r, floor, remains, max)
   local m = r.m
   local epoch = math.max(floor, now(), 1)
   if m.life then epoch = math.max(tonumber(m.epoch) + 1, epoch) end
+  local last = m.last
   if remains then
-    -- No host had it: the messages that are left are all there is of it.
-    heal(m, r.meta, r.log, r.prod, r.age)
+    -- Its numbers begin anew, so that the messages that are left can not be told from others.
+    local newest = redis.call('XREVRANGE', r.log, '+', '-', 'COUNT', 1)[1]
+    if newest then last = newest[1] end
+    bury(r, '0-0', 'the record of the room was lost', max)
     w('HDEL', r.meta, 'mourned')
-    for field in pairs(BLANK_TAIL) do set(r, field, m[field]) end
-  else
-    w('DEL', r.prod, r.age)
-    w('XTRIM', r.log, 'MAXLEN', '=', 0)
-    for field, value in pairs(BLANK_TAIL) do if field ~= 'last' then set(r, field, value) end end
-    set(r, 'last', m.last)
   end
-  w('DEL', r.hist)
+  w('DEL', r.prod, r.age, r.hist)
+  w('XTRIM', r.log, 'MAXLEN', '=', 0)
+  for field, value in pairs(BLANK_TAIL) do set(r, field, value) end
+  set(r, 'last', last)
   for field, value in pairs(BLANK) do set(r, field, value) end
   set(r, 'epoch', f0(epoch))
   set(r, 'life', f0(epoch))
@@ -57,7 +57,7 @@ local function run(k, a)
   if (m.life or create) and unproved(m.proved) then return { 'unproved' } end
   local remains = create and not m.life and redis.call('EXISTS', r.prod, r.log, r.hist) > 0
   if remains and mourned(r) then return { 'unproved' } end
-  if create and (not m.life or m.phase == 'C') then birth(r, tonumber(ARGV[a + 13]), remains) end
+  if create and (not m.life or m.phase == 'C') then birth(r, tonumber(ARGV[a + 13]), remains, tonumber(ARGV[a + 14])) end
   if not m.life then return { 'missing' } end
   local may = free(r, to)
   if may == nil then return again(r) end

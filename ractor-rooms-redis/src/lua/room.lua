@@ -198,6 +198,28 @@ local function save_letters(r, l)
   if l.max > 0 then w('LTRIM', r.dead, -l.max, -1) else w('DEL', r.dead) end
 end
 
+-- Makes dead letters of what the log holds above a position; how many there were.
+local function bury(r, from, text, max)
+  local first, count = after(r, from), 0
+  if not first then return 0 end
+  local rest = ':0:' .. f0(now()) .. ':' .. #text .. ':' .. text
+  local dead = letters(r, max)
+  while first do
+    local h, batch, at = head(first), first[2][4], 1
+    for i = 0, h.count - 1 do
+      local size = struct.unpack('>I4', batch, at)
+      local id = f0(h.first + i) .. ':' .. #h.producer .. ':' .. h.producer
+      push_letter(dead, id, rest .. string.sub(batch, at + 4, at + 3 + size))
+      at = at + 4 + size
+      count = count + 1
+    end
+    from = first[1]
+    first = after(r, from)
+  end
+  save_letters(r, dead)
+  return count
+end
+
 -- Points to a newer snapshot in memory; `save` makes it so, then `flipped` drops what is inside it.
 -- ARGV number cursor text pointer, from `a`; the bytes may come along. Answers what refuses it, or the
 -- cursor if it flipped.

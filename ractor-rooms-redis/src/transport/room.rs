@@ -155,7 +155,8 @@ impl Inner {
             }
             R::Offer { to, until, create } => {
                 let floor = arg(exact("floor", floor.0)?);
-                let args = [text::host(&to).into(), arg(until), flag(create), floor];
+                let max = arg(self.limits.dead_letters);
+                let args = [text::host(&to).into(), arg(until), flag(create), floor, max];
                 let read = |code: &str, reply: &mut Reply| {
                     let answer = answer::offer(code, reply)?;
                     if code == "done" && !reply.is_empty() {

@@ -244,7 +244,11 @@ impl Store {
             None => {
                 let born = Record::born(floor, self.generation);
                 let remains = self.remains.remove(room);
-                let record = remains.map_or(born.clone(), |(remains, _)| remains.born_again(born));
+                let (now, max) = (self.now, self.limits.dead_letters);
+                let record = match remains {
+                    Some((remains, _)) => remains.born_again(born, now, max),
+                    None => born,
+                };
                 self.records.insert(room.clone(), record);
             }
             Some(record)

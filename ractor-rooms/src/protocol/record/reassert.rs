@@ -1,7 +1,7 @@
 //! Re-assert: what an owner does once the store may have lost data.
 
 use super::{AcquireAnswer, Effect, Env, Phase, ProducerEntry, Reassert, Record, Seen};
-use crate::id::{Epoch, Generation, Life, Number, Position, Producer, Seq};
+use crate::id::{Epoch, Generation, Life, Millis, Number, Position, Producer, Seq};
 
 impl Record {
     /// Of a room that the store knows nothing of.
@@ -22,11 +22,13 @@ impl Record {
         Self { life, ..self }
     }
 
-    /// A room that begins anew because no host had it any more: with the messages that are left, so that none
-    /// is dropped unseen.
-    pub(crate) fn born_again(self, born: Self) -> Self {
-        let Self { seq, last, log, log_bytes, producers, dead_letters, .. } = self;
-        Self { seq, last, log, log_bytes, producers, dead_letters, ..born }
+    /// A room that begins anew because no host had it any more. Its numbers begin anew as well, so that the
+    /// messages that are left can not be told from others: they become dead letters, and none is dropped
+    /// unseen.
+    pub(crate) fn born_again(mut self, born: Self, now: Millis, max_letters: usize) -> Self {
+        self.bury("the record of the room was lost", now, max_letters);
+        let Self { last, dead_letters, .. } = self;
+        Self { last, dead_letters, ..born }
     }
 
     pub(super) fn reassert(
