@@ -20,6 +20,7 @@ mod keys;
 #[doc = include_str!("../docs/layout.md")]
 pub mod layout {}
 mod link;
+mod recurring;
 mod reply;
 mod script;
 #[cfg(feature = "testing")]

@@ -28,6 +28,11 @@ local function open(k, a)
   for field, value in pairs(BLANK_TAIL) do m[field] = value end
   if m.tail then split_tail(m) end
   r.m = m
+  if m.life then
+    whole("record's life", m.life)
+    whole("record's epoch", m.epoch)
+    whole("record's number of events", m.out)
+  end
   if m.life and redis.call('XLEN', r.log) ~= tonumber(m.entries) then
     heal(m, r.meta, r.log, r.prod, r.age)
   end
@@ -137,6 +142,7 @@ local function tell_watchers(r, payload)
 end
 
 local function index_owned(r, activation)
+  stir()
   w('ZADD', r.owned, 0, incarnation(activation) .. '\0' .. r.member)
 end
 local function unindex_owned(r, activation)
@@ -146,7 +152,10 @@ end
 -- after.
 local function index_then_save(r)
   local rest = not restless(r)
-  if not rest then w('ZADD', r.unrest, 0, r.member) end
+  if not rest then
+    stir()
+    w('ZADD', r.unrest, 0, r.member)
+  end
   save(r)
   if rest then w('ZREM', r.unrest, r.member) end
 end

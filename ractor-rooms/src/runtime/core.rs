@@ -6,7 +6,7 @@ mod ways_test;
 use std::any::Any;
 use std::future::Future;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -19,6 +19,7 @@ use super::calls::CallTable;
 use super::config::HostConfig;
 use super::courier::Courier;
 use super::events::Watches;
+use super::letters::Letters;
 use super::reply::{Outcome, ReplyAddr, ReplySink};
 use super::runner_handle::Runner;
 use super::scope::Scope;
@@ -130,6 +131,10 @@ pub(crate) struct HostCore {
     pub(crate) supervisor: OnceCell<ActorRef<RoomSupervisorMessage>>,
     /// The place of the last letter that was read.
     pub(crate) inbox: Mutex<u64>,
+    /// Letters that were sent lately.
+    pub(crate) letters: Letters,
+    /// Bytes that all ways hold in case the store forgets them.
+    pub(crate) windows: Arc<AtomicUsize>,
     incarnation: RwLock<Incarnation>,
     couriers: DashMap<RoomId, Arc<Courier>>,
     routes: DashMap<RoomId, Arc<dyn Any + Send + Sync>>,
@@ -174,6 +179,8 @@ impl HostCore {
             watches: Watches::default(),
             supervisor: OnceCell::new(),
             inbox: Mutex::new(0),
+            letters: Letters::default(),
+            windows: Arc::default(),
             incarnation: RwLock::new(incarnation),
             couriers: DashMap::new(),
             routes: DashMap::new(),
@@ -425,7 +432,25 @@ impl HostCore {
     pub(crate) fn forget_unused_ways(&self) {
         // Whoever takes one out of a table does so under its lock, and so does this.
         self.routes.retain(|_, route| Arc::strong_count(route) > 1);
-        self.couriers.retain(|_, courier| Arc::strong_count(courier) > 1 || courier.is_busy());
+        let old = self.clock.mark().checked_sub(self.config.session_ttl.saturating_mul(2));
+        self.couriers.retain(|_, courier| {
+            if let Some(old) = old {
+                courier.let_go(old);
+            }
+            Arc::strong_count(courier) > 1 || courier.is_busy() || courier.holds()
+        });
+        self.letters.let_go(self.clock.mark(), self.config.call_timeout);
+    }
+
+    /// The store may have lost what it had accepted from this host: sends again what is held of it.
+    pub(crate) fn send_again(self: &Arc<Self>) {
+        let couriers: Vec<_> = self.couriers.iter().map(|entry| entry.value().clone()).collect();
+        for courier in couriers {
+            courier.forgotten();
+        }
+        for (to, letter) in self.letters.take(self.clock.mark(), self.config.call_timeout) {
+            self.post_bytes(to, letter);
+        }
     }
 
     /// How many ways to rooms are kept.
@@ -543,13 +568,20 @@ impl HostCore {
                 return;
             }
         };
+        self.post_bytes(to, bytes);
+    }
+
+    fn post_bytes(self: &Arc<Self>, to: Incarnation, bytes: Bytes) {
         let core = self.clone();
         self.errand(async move {
             let start = core.clock.mark();
             loop {
                 match core.deadline(core.transport.post(&to, bytes.clone())).await {
-                    Ok(true) => return,
+                    Ok(true) => return core.letters.hold(core.clock.mark(), to, bytes),
+                    // With its data the store may have forgotten the session that the letter is for.
+                    Ok(false) if core.is_doubtful() => {}
                     Ok(false) => {
+                        core.letters.hold(core.clock.mark(), to.clone(), bytes);
                         tracing::debug!(%to, "the host that waited for a letter is gone");
                         return;
                     }

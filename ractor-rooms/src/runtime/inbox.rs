@@ -67,6 +67,9 @@ impl HostCore {
             Push::Letter { position, letter } => {
                 let next = {
                     let mut last = self.inbox.lock();
+                    if position <= *last {
+                        *last = 0; // the store has forgotten the inbox, and this is in a new one
+                    }
                     let next = position == *last + 1;
                     if next {
                         *last = position;
@@ -105,6 +108,7 @@ impl HostCore {
         // An inbox that is new counts from 1. A letter that comes twice is opened twice, which it bears.
         *self.inbox.lock() = 0;
         self.read_inbox().await;
+        self.send_again();
     }
 
     fn tell(&self, message: RoomSupervisorMessage) {
@@ -123,6 +127,9 @@ impl HostCore {
                 return;
             }
         };
+        if letters.first().is_some_and(|letter| letter.position <= after) {
+            *self.inbox.lock() = 0; // they are in a new one
+        }
         for letter in letters {
             let new = {
                 let mut last = self.inbox.lock();
@@ -139,6 +146,7 @@ impl HostCore {
     fn open_letter(self: &Arc<Self>, letter: Bytes) {
         match decode_letter(letter) {
             Ok(LetterBody::Outcome { call, outcome }) => self.calls.complete(call, outcome),
+            Ok(LetterBody::Migrate { reply, .. }) if !self.letters.is_new(&reply) => {}
             Ok(LetterBody::Migrate { room, to, reply }) => {
                 let request = MigrateTo::parsed(&room, &to);
                 self.tell(RoomSupervisorMessage::migrate(request, Responder::There(reply)));

@@ -315,7 +315,9 @@ impl Transport for MemoryTransport {
         let Some(inbox) = state.inboxes.get_mut(by) else {
             return done(Vec::new());
         };
-        while inbox.letters.front().is_some_and(|l| l.position <= after) {
+        // Who has read further than it goes has read another one, which is lost.
+        let other = inbox.last < after;
+        while !other && inbox.letters.front().is_some_and(|l| l.position <= after) {
             inbox.letters.pop_front();
         }
         let letters = inbox.letters.iter().cloned().collect();

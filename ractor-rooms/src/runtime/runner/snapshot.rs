@@ -109,14 +109,16 @@ impl<R: RoomActor> RunnerState<R> {
             let mut i = 0;
             couriers.retain(|courier| {
                 i += 1;
-                i > last || courier.is_busy()
+                i > last || courier.is_busy() || courier.holds()
             });
         }
+        // With its records the store may have lost what it had accepted from this room.
+        let forgotten = meta.core.is_stale(&meta.shared.room, &meta.shared.lease);
         let outputs = meta
             .outputs
             .iter()
             .map(|(target, couriers)| {
-                (target.clone(), couriers.iter().map(|c| c.segment()).collect())
+                (target.clone(), couriers.iter().map(|c| c.segment(forgotten)).collect())
             })
             .collect();
         let count = unread.len() as u32;

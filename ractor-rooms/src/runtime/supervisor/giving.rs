@@ -232,6 +232,8 @@ impl Supervisor {
                 }
                 Err(error) => {
                     tracing::debug!(%room, %error, "park");
+                    // The machine looks at the record at once and parks again: the pause is here.
+                    tokio::time::sleep(core.config.retry_interval).await;
                     SourceEvent::ParkUnanswered
                 }
             };
