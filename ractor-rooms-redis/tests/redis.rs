@@ -21,6 +21,8 @@ mod generations;
 mod holes;
 #[path = "redis/hosts.rs"]
 mod hosts;
+#[path = "redis/idle.rs"]
+mod idle;
 #[path = "redis/journal.rs"]
 mod journal;
 #[path = "redis/ledger.rs"]

@@ -6,7 +6,6 @@ local probes = {
   {'HSET', k, 'a', '1'}, {'HSETNX', k, 'a', '1'}, {'HGET', k, 'a'}, {'HMGET', k, 'a'},
   {'HGETALL', k}, {'HLEN', k}, {'HDEL', k, 'a'}, {'UNLINK', k},
   {'XADD', k, '*', 'a', '1'}, {'XLEN', k}, {'XRANGE', k, '-', '+', 'COUNT', '1'},
-  {'XREVRANGE', k, '+', '-', 'COUNT', '1'},
   {'XTRIM', k, 'MAXLEN', '0'}, {'UNLINK', k},
   {'RPUSH', k, '1'}, {'LLEN', k}, {'LRANGE', k, '0', '0'}, {'LINDEX', k, '0'}, {'RPOP', k},
   {'LTRIM', k, '1', '0'}, {'UNLINK', k},

@@ -5,8 +5,9 @@ local function run(k, a)
   local answer = { 'letters' }
   if redis.call('GET', last) ~= number then return answer end
   -- Who has read further than it goes has read another one, which is lost.
-  local newest = redis.call('XREVRANGE', inbox, '+', '-', 'COUNT', 1)[1]
-  if newest and tonumber(string.match(newest[1], '-(%d+)$')) + 1 >= tonumber(ARGV[a + 2]) then
+  local place = tonumber(ARGV[a + 2])
+  local last = number .. '-' .. f0(math.max(place - 1, 0))
+  if place > 0 and redis.call('XRANGE', inbox, last, '+', 'COUNT', 1)[1] then
     w('XTRIM', inbox, 'MINID', '=', number .. '-' .. ARGV[a + 2])
   end
   for _, entry in ipairs(redis.call('XRANGE', inbox, '-', '+')) do

@@ -6,9 +6,10 @@ local NA = 14
 -- time has passed since somebody asked for it, only a re-assert brings it back.
 local function mourned(r)
   local at = tonumber(r.m.mourned or '')
-  if not at then
-    local ttl = tonumber(redis.call('HGET', G.key, 'ttl') or '0')
-    at = now() + (ttl > 0 and ttl or 10000)
+  local ttl = whole("generation's ttl", redis.call('HGET', G.key, 'ttl') or '0')
+  local latest = now() + (ttl > 0 and ttl or 10000)
+  if not at or at > latest then
+    at = latest
     w('HSET', r.meta, 'mourned', f0(at))
   end
   return now() < at
@@ -17,14 +18,13 @@ local function birth(r, floor, remains, max)
   local m = r.m
   local epoch = math.max(floor, now(), 1)
   if m.life then epoch = math.max(tonumber(m.epoch) + 1, epoch) end
-  local last = m.last
   if remains then
     -- Its numbers begin anew, so that the messages that are left can not be told from others.
-    local newest = redis.call('XREVRANGE', r.log, '+', '-', 'COUNT', 1)[1]
-    if newest then last = newest[1] end
+    heal(m, r.meta, r.log, r.prod, r.age)
     bury(r, '0-0', 'the record of the room was lost', max)
     w('HDEL', r.meta, 'mourned')
   end
+  local last = m.last
   w('DEL', r.prod, r.age, r.hist)
   w('XTRIM', r.log, 'MAXLEN', '=', 0)
   for field, value in pairs(BLANK_TAIL) do set(r, field, value) end

@@ -8,6 +8,8 @@
 
 #[cfg(test)]
 mod step_test;
+#[cfg(test)]
+mod window_test;
 
 use super::Rejection;
 use super::record::{AppendAnswer, Standing};
