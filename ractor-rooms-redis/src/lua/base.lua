@@ -69,7 +69,7 @@ end
 -- What each append changes is one field: `seq last entries total base`.
 local function split_tail(m)
   m.seq, m.last, m.entries, m.total, m.base =
-    string.match(m.tail, '^(%d+) (%d+%-%d+) (%-?%d+) (%d+) (%d+)$')
+    string.match(m.tail or '', '^(%d+) (%d+%-%d+) (%-?%d+) (%d+) (%d+)$')
   if not m.seq or tonumber(m.seq) >= EXACT or tonumber(m.total) >= EXACT then
     damaged("record's tail", m.tail)
   end

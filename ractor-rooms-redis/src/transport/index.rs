@@ -221,12 +221,11 @@ impl Inner {
                 }
             }
         }
-        let mut dead = BTreeSet::new();
-        for by in owners {
-            if !self.about_alive(&by).await? {
-                dead.insert(by);
-            }
-        }
+        let lives = stream::iter(owners)
+            .map(|by| async move { Ok::<_, TransportErr>((self.about_alive(&by).await?, by)) });
+        let lives: Vec<(bool, Incarnation)> = lives.buffer_unordered(AT_ONCE).try_collect().await?;
+        let dead: BTreeSet<_> =
+            lives.into_iter().filter(|(alive, _)| !alive).map(|(_, by)| by).collect();
         if !dead.is_empty() {
             let with_dead =
                 quiet.into_iter().filter(|(_, _, by)| by.iter().any(|b| dead.contains(b)));

@@ -75,6 +75,8 @@ struct State {
     bytes: usize,
     /// What the store has accepted lately, oldest first.
     window: Window,
+    /// Whether what was accepted last follows what is held.
+    contiguous: bool,
     /// Another generation of the store has begun since the window was sent again.
     forgotten: bool,
     pumping: bool,
@@ -124,6 +126,7 @@ impl Courier {
                 queue: VecDeque::new(),
                 bytes: 0,
                 window: Window { held: VecDeque::new(), bytes: 0, all: core.windows.clone() },
+                contiguous: true,
                 forgotten: false,
                 pumping: false,
                 full: false,
@@ -348,16 +351,23 @@ impl Courier {
             }
             state.withdrawing_since = None;
         }
+        let before = state.sender.accepted().0;
         let actions = state.sender.step(event).unwrap_or_else(|rejection| {
             tracing::debug!(%rejection, room = %self.target, "sender");
             Vec::new()
         });
         // What it recalls is still held; what it does not know of any more is of another life.
-        let recalled = actions.iter().map(|action| match action {
-            SenderAction::Recall { count } => *count,
-            _ => 0,
-        });
-        let kept = state.sender.kept().saturating_add(recalled.sum());
+        let (mut recalled, mut accepted) = (0, 0);
+        for action in &actions {
+            match action {
+                SenderAction::Recall { count } => recalled += count,
+                SenderAction::Accept { count } => accepted += count,
+                _ => {}
+            }
+        }
+        let after = state.sender.accepted().0;
+        state.contiguous = before.saturating_add(accepted) == after.saturating_add(recalled);
+        let kept = state.sender.kept().saturating_add(recalled);
         while state.window.held.len() as u64 > kept {
             state.window.drop_oldest();
         }
@@ -479,6 +489,10 @@ impl Courier {
         let now = core.clock.mark();
         let mut guard = self.state.lock();
         let state = &mut *guard;
+        if !state.contiguous {
+            state.window.clear();
+            return state.sender.keep(0);
+        }
         for parcel in state.queue.iter().take(count as usize) {
             state.window.add(now, parcel.frame.clone());
         }

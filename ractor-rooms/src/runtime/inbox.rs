@@ -99,8 +99,9 @@ impl HostCore {
         });
     }
 
-    /// Asks for all that a store may have forgotten and no room holds.
+    /// Sends and asks again for all that a store may have forgotten and no room holds.
     pub(crate) async fn ask_again(self: &Arc<Self>) {
+        self.send_again();
         let by = self.incarnation();
         for room in self.watches.rooms() {
             let _ = self.deadline(self.transport.watch(&by, &room, true)).await; // at the next look
@@ -108,7 +109,6 @@ impl HostCore {
         // An inbox that is new counts from 1. A letter that comes twice is opened twice, which it bears.
         *self.inbox.lock() = 0;
         self.read_inbox().await;
-        self.send_again();
     }
 
     fn tell(&self, message: RoomSupervisorMessage) {

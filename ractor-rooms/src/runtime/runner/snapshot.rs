@@ -104,7 +104,11 @@ impl<R: RoomActor> RunnerState<R> {
             unread.push(Unread { frame });
         }
         let (out_seq, events) = self.ctx.emitter.pending();
+        let old = cut_at.checked_sub(meta.core.config.session_ttl.saturating_mul(2));
         for couriers in meta.outputs.values_mut() {
+            if let Some(old) = old {
+                couriers.iter().for_each(|courier| courier.let_go(old));
+            }
             let last = couriers.len().saturating_sub(1);
             let mut i = 0;
             couriers.retain(|courier| {

@@ -3,6 +3,9 @@
 //! A room is frozen at a message boundary, re-asserted under a new activation, and goes on from the frozen
 //! bytes, as a source does that nobody adopted from. Its members and senders notice a pause.
 
+#[cfg(test)]
+mod peer_test;
+
 use std::time::Duration;
 
 use super::super::core::{HostCore, RoomFault};

@@ -104,10 +104,7 @@ pub(super) async fn reassert_proves_a_lease(b: &Bench<'_>) {
     assert_eq!(b.log(&room, &acquired.lease).await.len(), 1);
     assert_eq!(b.here.owned(&a).await.unwrap().len(), 1);
     let request = Request::Settle { lease: acquired.lease };
-    assert_eq!(
-        b.ask(&room, request).await,
-        Answer::Owner(crate::protocol::record::OwnerAnswer::Done)
-    );
+    assert_eq!(b.ask(&room, request).await, Answer::Owner(OwnerAnswer::Done));
 }
 
 /// A repeat by the same activation gets the same lease.
