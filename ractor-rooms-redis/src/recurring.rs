@@ -3,7 +3,9 @@
 
 use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use ractor_rooms::clock::Clock;
 
 /// Between two that are said.
 const EVERY: Duration = Duration::from_secs(10);
@@ -11,6 +13,7 @@ const EVERY: Duration = Duration::from_secs(10);
 const MOST: usize = 1_024;
 
 static ALL: LazyLock<Mutex<Recurring>> = LazyLock::new(Mutex::default);
+static CLOCK: LazyLock<Clock> = LazyLock::new(Clock::system);
 
 /// See the [module](self).
 #[derive(Debug, Default)]
@@ -18,17 +21,17 @@ struct Recurring(HashMap<String, Seen>);
 
 #[derive(Debug)]
 struct Seen {
-    said: Instant,
-    last: Instant,
+    said: Duration,
+    last: Duration,
     unsaid: u64,
 }
 
 impl Recurring {
     /// How often it came since it was said, if it is to be said now.
-    fn came(&mut self, what: &str, now: Instant) -> Option<u64> {
+    fn came(&mut self, what: &str, now: Duration) -> Option<u64> {
         if let Some(seen) = self.0.get_mut(what) {
             seen.last = now;
-            if now.saturating_duration_since(seen.said) < EVERY {
+            if now.saturating_sub(seen.said) < EVERY {
                 seen.unsaid += 1;
                 return None;
             }
@@ -43,8 +46,8 @@ impl Recurring {
     }
 
     /// Those that have not come for a while, each with how often it came since it was said.
-    fn ended(&mut self, now: Instant) -> Vec<(String, u64)> {
-        let over = |seen: &Seen| now.saturating_duration_since(seen.last) >= EVERY;
+    fn ended(&mut self, now: Duration) -> Vec<(String, u64)> {
+        let over = |seen: &Seen| now.saturating_sub(seen.last) >= EVERY;
         self.0.extract_if(|_, seen| over(seen)).map(|(what, seen)| (what, seen.unsaid)).collect()
     }
 }
@@ -52,14 +55,14 @@ impl Recurring {
 /// Whether a warning is to be said now, and how often it came since it was said last. It is told from others
 /// by `what`.
 pub(crate) fn came(what: &str) -> Option<u64> {
-    ALL.lock().unwrap_or_else(PoisonError::into_inner).came(what, Instant::now())
+    ALL.lock().unwrap_or_else(PoisonError::into_inner).came(what, CLOCK.mark())
 }
 
 /// Says what is over. Called as often as a host looks at the store.
 pub(crate) fn tell_ended() {
     let ended = {
         let mut all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
-        if all.0.is_empty() { Vec::new() } else { all.ended(Instant::now()) }
+        if all.0.is_empty() { Vec::new() } else { all.ended(CLOCK.mark()) }
     };
     for (what, unsaid) in ended {
         tracing::info!(what, unsaid, "it has not come for ten seconds");
@@ -72,8 +75,8 @@ mod tests {
 
     #[test]
     fn one_line_begins_one_reminds_and_one_ends() {
-        let (mut all, start) = (Recurring::default(), Instant::now());
-        let at = |ms| start + Duration::from_millis(ms);
+        let mut all = Recurring::default();
+        let at = Duration::from_millis;
         let said: Vec<_> =
             (0..12_000).filter_map(|ms| Some((ms, all.came("x", at(ms))?))).collect();
         assert_eq!(said, [(0, 0), (10_000, 9_999)]);
@@ -85,7 +88,7 @@ mod tests {
 
     #[test]
     fn a_flood_of_different_ones_is_bounded() {
-        let (mut all, now) = (Recurring::default(), Instant::now());
+        let (mut all, now) = (Recurring::default(), Duration::ZERO);
         let said = (0..10_000).filter(|i| all.came(&i.to_string(), now).is_some()).count();
         assert_eq!(said, MOST);
     }
