@@ -22,6 +22,7 @@ pub mod layout {}
 #[doc = include_str!("../docs/durability.md")]
 pub mod durability {}
 mod link;
+mod recurring;
 mod reply;
 mod script;
 #[cfg(feature = "testing")]

@@ -18,7 +18,11 @@ pub(crate) struct Damaged;
 impl Damaged {
     /// The operation may have been carried out all the same.
     pub(crate) fn unanswered(self, what: &'static str) -> TransportErr {
-        tracing::warn!(what, "the store gave an answer that cannot be read");
+        if let Some(unsaid) =
+            crate::recurring::came(&format!("the answer to {what} cannot be read"))
+        {
+            tracing::warn!(what, unsaid, "the store gave an answer that cannot be read");
+        }
         TransportErr::Failed { reason: format!("the answer to {what} cannot be read") }
     }
 }

@@ -28,8 +28,9 @@ mod standing_test;
 #[cfg(test)]
 mod torn_test;
 
-use std::sync::Arc;
+use std::collections::HashMap;
 use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -51,6 +52,7 @@ use crate::reply::Reply;
 use crate::script::{Script, Scripts};
 use append::Append;
 use facts::Known;
+use index::Looked;
 
 /// A store of rooms in Redis or Valkey, for hosts in many processes. Cheap to clone; clones share the
 /// connections.
@@ -64,6 +66,8 @@ struct Inner {
     scripts: Scripts,
     limits: RecordLimits,
     known: Arc<Known>,
+    /// What was found in each shard when its indexes were looked at.
+    looked: Mutex<HashMap<u16, Looked>>,
     generation: watch::Receiver<Generation>,
     /// How many snapshots were put up in pieces.
     uploads: AtomicU64,
@@ -87,6 +91,7 @@ impl RedisTransport {
             scripts: Scripts::new(),
             limits: config.limits,
             known: Arc::new(Known::new(config.session_facts_age)),
+            looked: Mutex::default(),
             uploads: AtomicU64::new(0),
         }))
     }
@@ -224,7 +229,9 @@ fn read(name: &'static str, value: Value) -> Result<(String, Reply), TransportEr
         }
         "broken" => {
             let error = explain(&reply.text().unwrap_or_default());
-            tracing::warn!(script = name, error, "a script was cut off");
+            if let Some(unsaid) = crate::recurring::came(&format!("{name} is cut off: {error}")) {
+                tracing::warn!(script = name, error, unsaid, "a script was cut off");
+            }
             Err(TransportErr::Failed { reason: format!("{name} was cut off: {error}") })
         }
         _ => Ok((code, reply)),
@@ -237,6 +244,10 @@ fn explain(error: &str) -> String {
     let remedy = match error.split_whitespace().next().unwrap_or_default() {
         "WRONGTYPE" => {
             "a key of the room holds another type than the layout says: delete or rename that key"
+        }
+        "DAMAGED" => {
+            "a key holds what no host wrote: delete the key (of a record: `meta`, and the host that runs the \
+             room brings it back)"
         }
         "OOM" => "the store is out of memory: give it more, or unload rooms",
         "READONLY" => "the server is a replica: connect to the master",

@@ -9,6 +9,8 @@
 #[cfg(feature = "cluster")]
 #[path = "redis/cluster.rs"]
 mod cluster;
+#[path = "redis/damage.rs"]
+mod damage;
 #[path = "redis/decoders.rs"]
 mod decoders;
 #[path = "redis/faults.rs"]
@@ -21,6 +23,8 @@ mod generations;
 mod holes;
 #[path = "redis/hosts.rs"]
 mod hosts;
+#[path = "redis/idle.rs"]
+mod idle;
 #[path = "redis/journal.rs"]
 mod journal;
 #[path = "redis/ledger.rs"]

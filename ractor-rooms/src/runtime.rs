@@ -24,6 +24,7 @@ mod events;
 mod host;
 mod inbox;
 mod kinds;
+mod letters;
 mod mailbox;
 mod migrate;
 mod not_running;

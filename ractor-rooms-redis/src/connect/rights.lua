@@ -1,7 +1,7 @@
 -- Answers nothing, or the first command that this user may not run and what the server said.
 local k = KEYS[1]
 local probes = {
-  {'SET', k, '1', 'PX', '10000', 'NX'}, {'GET', k}, {'EXISTS', k}, {'PERSIST', k},
+  {'SET', k, '1', 'PX', '10000', 'NX'}, {'GET', k}, {'MGET', k}, {'EXISTS', k}, {'PERSIST', k},
   {'PEXPIRE', k, '10000'}, {'PTTL', k}, {'TYPE', k}, {'INCR', k}, {'RENAMENX', k, k}, {'DEL', k},
   {'HSET', k, 'a', '1'}, {'HSETNX', k, 'a', '1'}, {'HGET', k, 'a'}, {'HMGET', k, 'a'},
   {'HGETALL', k}, {'HLEN', k}, {'HDEL', k, 'a'}, {'UNLINK', k},

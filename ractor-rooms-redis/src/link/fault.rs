@@ -42,7 +42,10 @@ pub(super) fn answer(error: &ServerError, what: &str) -> TransportErr {
             TransportErr::Unavailable { reason: format!("{} {detail}", error.code()) }
         }
         Fault::NoScript | Fault::Later | Fault::WrongServer | Fault::Failed => {
-            tracing::error!(what, code = error.code(), detail, "the store answered with an error");
+            let code = error.code();
+            if let Some(unsaid) = crate::recurring::came(&format!("{what} is answered by {code}")) {
+                tracing::error!(what, code, detail, unsaid, "the store answered with an error");
+            }
             TransportErr::Failed { reason: format!("{what}: {} {detail}", error.code()) }
         }
     }

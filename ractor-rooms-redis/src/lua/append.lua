@@ -135,8 +135,9 @@ local function run(k, a)
     count, first, epoch = tonumber(count), tonumber(first), tonumber(epoch)
     local last, last_epoch = 0, 0
     if known then
-      last_epoch, last = string.match(known, '^(%d+):(%d+)')
-      last_epoch, last = tonumber(last_epoch), tonumber(last)
+      last_epoch, last = string.match(known, '^(%d+):(%d+):%d+$')
+      last_epoch = whole("producer's epoch", last_epoch)
+      last = whole("producer's last number", last)
       if epoch < last_epoch then
         return { 'fenced', f0(last_epoch), f0(last), f0(now()) }
       end
@@ -177,7 +178,10 @@ local function run(k, a)
     id = w('XADD', log, at, 'h', h, 'd', batch)
     m.base, entries = m.total, 0
   end
-  if m.owner == '' then w('ZADD', KEYS[k + 5], 0, member(room)) end
+  if m.owner == '' then
+    stir()
+    w('ZADD', KEYS[k + 5], 0, member(room))
+  end
   local count = tonumber(string.match(span, '^%d+'))
   m.last, m.seq, m.total, m.entries = id, f0(seq + count), f0(total + bytes), f0(entries + 1)
   if not known and string.sub(ARGV[a + 8], -2) ~= ' 1' then w('ZADD', age, m.seq, producer) end

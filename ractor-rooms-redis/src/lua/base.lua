@@ -15,17 +15,31 @@ local finish
 -- Lua prints large numbers with an exponent; the store must not. All are integers below 2^53.
 local format = string.format
 local function f0(x) return format('%d', x) end
+-- What no host wrote. Nothing was written yet: every script reads before it writes.
+local EXACT = 9007199254740992
+local function damaged(what, found)
+  error({ err = 'DAMAGED the ' .. what .. ' is ' .. tostring(found) }, 0)
+end
+local function whole(what, text)
+  local number = tonumber(text)
+  if not number or number < 0 or number >= EXACT or not string.find(text, '^%d+$') then
+    damaged(what, text)
+  end
+  return number
+end
 local function now()
   local t = redis.call('TIME')
   return tonumber(t[1]) * 1000 + math.floor(tonumber(t[2]) / 1000)
 end
 -- The generation of the shard, once it was read.
 local G = { number = '', key = '' }
+-- Before an index of the shard gets a member: who looked at it before looks again.
+local function stir() w('INCR', G.changes) end
 -- Whether a record may be older than what a host has that may still re-assert it.
 local function unproved(proved)
   if proved == G.number then return false end
   local v = redis.call('HGET', G.key, 'until')
-  return v and v ~= '0' and now() < tonumber(v)
+  return v and v ~= '0' and now() < whole("generation's end of doubts", v)
 end
 local function incarnation(activation)
   local slash = string.find(activation, '/', 1, true)
@@ -48,14 +62,17 @@ local function oldest(log) return redis.call('XRANGE', log, '-', '+', 'COUNT', 1
 local function accepted(prod, producer)
   local known = redis.call('HGET', prod, producer)
   if not known then return nil, 0, 0 end
-  local epoch, last = string.match(known, '^(%d+):(%d+)')
-  return known, tonumber(epoch), tonumber(last)
+  local epoch, last = string.match(known, '^(%d+):(%d+):%d+$')
+  return known, whole("producer's epoch", epoch), whole("producer's last number", last)
 end
 
 -- What each append changes is one field: `seq last entries total base`.
 local function split_tail(m)
   m.seq, m.last, m.entries, m.total, m.base =
-    string.match(m.tail, '^(%d+) (%S+) (%S+) (%d+) (%d+)$')
+    string.match(m.tail or '', '^(%d+) (%d+%-%d+) (%-?%d+) (%d+) (%d+)$')
+  if not m.seq or tonumber(m.seq) >= EXACT or tonumber(m.total) >= EXACT then
+    damaged("record's tail", m.tail)
+  end
 end
 local function join_tail(m)
   return m.seq .. ' ' .. m.last .. ' ' .. m.entries .. ' ' .. m.total .. ' ' .. m.base

@@ -11,23 +11,7 @@ local function run(k, a)
   if unhandled > 0 and ARGV[a + 14] ~= '1' then return { 'notdrained', f0(unhandled) } end
   local old = pointer(m.snap)
   if old ~= '' and old ~= r.fact_pointer then return again(r) end
-  local count, from = 0, upto
-  local text = 'the room was closed: ' .. reason
-  local rest = ':0:' .. f0(now()) .. ':' .. #text .. ':' .. text
-  local dead = first and letters(r, tonumber(ARGV[a + 15]))
-  while first do
-    local h, batch, at = head(first), first[2][4], 1
-    for i = 0, h.count - 1 do
-      local size = struct.unpack('>I4', batch, at)
-      local id = f0(h.first + i) .. ':' .. #h.producer .. ':' .. h.producer
-      push_letter(dead, id, rest .. string.sub(batch, at + 4, at + 3 + size))
-      at = at + 4 + size
-      count = count + 1
-    end
-    from = first[1]
-    first = after(r, from)
-  end
-  if dead then save_letters(r, dead) end
+  local count = bury(r, upto, 'the room was closed: ' .. reason, tonumber(ARGV[a + 15]))
   set(r, 'owner', '')
   set(r, 'settled', '')
   set(r, 'snap', '')

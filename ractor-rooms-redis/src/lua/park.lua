@@ -28,6 +28,7 @@ local function run(k, a)
   end
   if to ~= '' then set_phase(r, 'O', to, ARGV[a + 17], '', '') end
   -- What the flip trims is still in the log here, so that this may name a room too many.
+  stir()
   w('ZADD', r.unrest, 0, r.member)
   save(r)
   flipped(r, upto)

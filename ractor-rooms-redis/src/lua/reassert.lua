@@ -83,6 +83,7 @@ local function run(k, a)
     set(r, 'out', f0(out))
   end
   save(r)
+  if m.mourned then w('HDEL', r.meta, 'mourned') end
   if old ~= '' and old ~= pointed then w('UNLINK', r.old) end
   if before ~= '' and incarnation(before) ~= incarnation(by) then unindex_owned(r, before) end
   w('ZREM', r.unrest, r.member)

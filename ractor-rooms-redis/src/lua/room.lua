@@ -28,6 +28,11 @@ local function open(k, a)
   for field, value in pairs(BLANK_TAIL) do m[field] = value end
   if m.tail then split_tail(m) end
   r.m = m
+  if m.life then
+    whole("record's life", m.life)
+    whole("record's epoch", m.epoch)
+    whole("record's number of events", m.out)
+  end
   if m.life and redis.call('XLEN', r.log) ~= tonumber(m.entries) then
     heal(m, r.meta, r.log, r.prod, r.age)
   end
@@ -137,6 +142,7 @@ local function tell_watchers(r, payload)
 end
 
 local function index_owned(r, activation)
+  stir()
   w('ZADD', r.owned, 0, incarnation(activation) .. '\0' .. r.member)
 end
 local function unindex_owned(r, activation)
@@ -146,7 +152,10 @@ end
 -- after.
 local function index_then_save(r)
   local rest = not restless(r)
-  if not rest then w('ZADD', r.unrest, 0, r.member) end
+  if not rest then
+    stir()
+    w('ZADD', r.unrest, 0, r.member)
+  end
   save(r)
   if rest then w('ZREM', r.unrest, r.member) end
 end
@@ -196,6 +205,28 @@ local function save_letters(r, l)
     if l.new[i] then w('RPUSH', r.dead, l.new[i]) end
   end
   if l.max > 0 then w('LTRIM', r.dead, -l.max, -1) else w('DEL', r.dead) end
+end
+
+-- Makes dead letters of what the log holds above a position; how many there were.
+local function bury(r, from, text, max)
+  local first, count = after(r, from), 0
+  if not first then return 0 end
+  local rest = ':0:' .. f0(now()) .. ':' .. #text .. ':' .. text
+  local dead = letters(r, max)
+  while first do
+    local h, batch, at = head(first), first[2][4], 1
+    for i = 0, h.count - 1 do
+      local size = struct.unpack('>I4', batch, at)
+      local id = f0(h.first + i) .. ':' .. #h.producer .. ':' .. h.producer
+      push_letter(dead, id, rest .. string.sub(batch, at + 4, at + 3 + size))
+      at = at + 4 + size
+      count = count + 1
+    end
+    from = first[1]
+    first = after(r, from)
+  end
+  save_letters(r, dead)
+  return count
 end
 
 -- Points to a newer snapshot in memory; `save` makes it so, then `flipped` drops what is inside it.

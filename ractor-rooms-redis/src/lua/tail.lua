@@ -5,7 +5,7 @@ local on_shard = string.find(KEYS[1] or '', '^[^{]*{s%d+}:') ~= nil
 if on_shard then step = NA + 1 end
 local function enter(key)
   local shard = string.match(key, '^([^{]*{s%d+}:)')
-  G.key = shard .. 'generation'
+  G.key, G.changes = shard .. 'generation', shard .. 'changes'
   G.number = numbers[shard]
   if not G.number then
     G.number = redis.call('HGET', G.key, 'number') or ''

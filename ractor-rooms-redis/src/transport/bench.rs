@@ -138,4 +138,14 @@ impl Subject for Store {
         }
         .boxed()
     }
+
+    fn lose_record<'a>(&'a self, room: &'a RoomId) -> BoxFuture<'a, bool> {
+        async move {
+            let transport = self.transport().await;
+            let mut pipeline = redis::pipe();
+            pipeline.cmd("DEL").arg(&transport.0.layout.room_keys(room, None, None)[0][..]);
+            transport.0.link.bulk(pipeline).await.unwrap() == [redis::Value::Int(1)]
+        }
+        .boxed()
+    }
 }

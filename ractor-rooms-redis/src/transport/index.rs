@@ -3,11 +3,14 @@
 //! An index may name a room too many, so each room is looked up before it is named, and taken out of
 //! the index that should not have it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
+use std::sync::PoisonError;
+use std::time::Duration;
 
+use bytes::Bytes;
 use futures::stream::{self, StreamExt, TryStreamExt};
-use ractor_rooms::id::{Incarnation, RoomId};
+use ractor_rooms::id::{Generation, Incarnation, RoomId};
 use ractor_rooms::protocol::record::{Phase, RecordView};
 use ractor_rooms::protocol::store::{Owned, Unrest};
 use ractor_rooms::transport::TransportErr;
@@ -24,13 +27,35 @@ const PAGE: usize = 512;
 /// Shards whose indexes are read at once where one server has them all: it serves nobody else meanwhile.
 const TOGETHER: usize = 128;
 
-/// Incarnations without a session, each with the shard whose index names it.
-type DeadOwners = Result<Vec<(u16, String)>, TransportErr>;
+/// How long a shard in which nothing was found is passed over, as long as its count of changes is the same.
+/// What somebody changes by hand is found after that.
+const TRUSTED: Duration = Duration::from_secs(30);
+
+/// Incarnations that the index of a shard names, each with whether it has a session.
+struct Owners {
+    shard: u16,
+    named: Vec<(Incarnation, String, bool)>,
+}
+
+/// What was found when the indexes of a shard were looked at. A host at rest asks for the counts of changes
+/// alone, however many rooms and owners there are.
+#[derive(Debug)]
+pub(super) struct Looked {
+    generation: Generation,
+    /// The shard's count of index entries that were ever added.
+    changes: Option<Bytes>,
+    at: Duration,
+    owners: Vec<Incarnation>,
+    /// Somebody has to look at a room of it, now or later.
+    restless: bool,
+}
 
 /// Members of one index, and whether it has more.
 struct Found {
     rooms: Vec<RoomId>,
     more: bool,
+    /// Whether there was anything, also what is no room.
+    any: bool,
 }
 
 impl Inner {
@@ -55,9 +80,7 @@ impl Inner {
 
     /// Shards that one question can be about: in a cluster each is asked by itself.
     fn together(&self) -> Vec<Vec<u16>> {
-        let shards: Vec<u16> = (0..self.layout.shards()).collect();
-        let most = if self.link.is_cluster() { 1 } else { TOGETHER };
-        shards.chunks(most).map(<[u16]>::to_vec).collect()
+        self.grouped(0..self.layout.shards())
     }
 
     /// What the indexes of some shards say that an incarnation owns.
@@ -136,20 +159,90 @@ impl Inner {
         }
         let found = |value| {
             let members = reply::list(value).ok_or_else(|| Damaged.unanswered("index"))?;
-            let more = members.len() >= limit;
+            let (more, any) = (members.len() >= limit, !members.is_empty());
             // What is no room was put there by hand.
             let rooms = members
                 .iter()
                 .filter_map(|member| text::parse_member(member.get(prefix.len()..)?))
                 .collect();
-            Ok(Found { rooms, more })
+            Ok(Found { rooms, more, any })
         };
         values.into_iter().map(found).collect()
     }
 
-    /// The incarnations that the indexes of some shards name and that have no session, each with its shard;
-    /// or why that of a shard could not be read.
-    async fn dead_owners(&self, shards: Vec<u16>) -> Vec<(String, DeadOwners)> {
+    /// The counts of changes of all shards.
+    async fn changes(&self) -> Result<Vec<(u16, Option<Bytes>)>, TransportErr> {
+        let counts: Vec<Vec<(u16, Option<Bytes>)>> = stream::iter(self.together())
+            .map(|shards| async move {
+                let mut pipeline = redis::pipe();
+                let command = pipeline.cmd("MGET");
+                for shard in &shards {
+                    command.arg(&self.layout.of_shard(*shard, "changes")[..]);
+                }
+                let answer = self.link.read(pipeline).await?.into_iter().next();
+                let counts = answer.and_then(|answer| match answer {
+                    redis::Value::Array(counts) if counts.len() == shards.len() => Some(counts),
+                    _ => None,
+                });
+                let counts = counts.ok_or_else(|| Damaged.unanswered("changes"))?;
+                let counts = counts.into_iter().map(reply::bytes);
+                Ok::<_, TransportErr>(shards.into_iter().zip(counts).collect())
+            })
+            .buffer_unordered(AT_ONCE)
+            .try_collect()
+            .await?;
+        Ok(counts.into_iter().flatten().collect())
+    }
+
+    /// Shards in which there may be something, each with its count of changes.
+    async fn stirred(&self) -> Result<BTreeMap<u16, Option<Bytes>>, TransportErr> {
+        let mut owners = BTreeSet::new();
+        let mut stirred = BTreeMap::new();
+        let mut quiet = Vec::new();
+        let counts = self.changes().await?;
+        {
+            let now = self.known.mark();
+            let looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
+            for (shard, changes) in counts {
+                let same = looked.get(&shard).filter(|looked| {
+                    !looked.restless
+                        && looked.changes == changes
+                        && looked.generation == self.link.generation_of(shard)
+                        && now.saturating_sub(looked.at) < TRUSTED
+                });
+                match same {
+                    Some(looked) => {
+                        owners.extend(looked.owners.iter().cloned());
+                        quiet.push((shard, changes, looked.owners.clone()));
+                    }
+                    None => {
+                        stirred.insert(shard, changes);
+                    }
+                }
+            }
+        }
+        let lives = stream::iter(owners)
+            .map(|by| async move { Ok::<_, TransportErr>((self.about_alive(&by).await?, by)) });
+        let lives: Vec<(bool, Incarnation)> = lives.buffer_unordered(AT_ONCE).try_collect().await?;
+        let dead: BTreeSet<_> =
+            lives.into_iter().filter(|(alive, _)| !alive).map(|(_, by)| by).collect();
+        if !dead.is_empty() {
+            let with_dead =
+                quiet.into_iter().filter(|(_, _, by)| by.iter().any(|b| dead.contains(b)));
+            stirred.extend(with_dead.map(|(shard, changes, _)| (shard, changes)));
+        }
+        Ok(stirred)
+    }
+
+    /// Groups of some shards that one question can be about.
+    fn grouped(&self, shards: impl IntoIterator<Item = u16>) -> Vec<Vec<u16>> {
+        let shards: Vec<u16> = shards.into_iter().collect();
+        let most = if self.link.is_cluster() { 1 } else { TOGETHER };
+        shards.chunks(most).map(<[u16]>::to_vec).collect()
+    }
+
+    /// The incarnations that the indexes of some shards name; or why that of a shard could not be read.
+    async fn owners(&self, shards: Vec<u16>) -> Vec<(String, Result<Owners, TransportErr>)> {
         let keys = shards.iter().map(|shard| self.layout.of_shard(*shard, "owned"));
         let keys: Vec<_> = keys.collect();
         let named = |shard: u16| format!("shard {shard}");
@@ -161,27 +254,51 @@ impl Inner {
         };
         let mut all = Vec::with_capacity(shards.len());
         for (shard, reply) in shards.into_iter().zip(replies) {
-            let dead = match reply {
-                Ok((_, reply)) => self.dead_among(shard, reply).await,
+            let owners = match reply {
+                Ok((_, reply)) => self.owners_of(shard, reply).await,
                 Err(error) => Err(error),
             };
-            all.push((named(shard), dead));
+            all.push((named(shard), owners));
         }
         all
     }
 
-    async fn dead_among(&self, shard: u16, mut reply: Reply) -> DeadOwners {
-        let mut dead = Vec::new();
+    async fn owners_of(&self, shard: u16, mut reply: Reply) -> Result<Owners, TransportErr> {
+        let mut named = Vec::new();
         while !reply.is_empty() {
             let name = reply.text().map_err(|error| error.unanswered("owners"))?;
             let Some(by) = text::parse_incarnation(&name) else {
                 continue; // put there by hand
             };
-            if !self.about_alive(&by).await? {
-                dead.push((shard, name));
-            }
+            let alive = self.about_alive(&by).await?;
+            named.push((by, name, alive));
         }
-        Ok(dead)
+        Ok(Owners { shard, named })
+    }
+
+    /// Remembers what was found in shards that were looked at whole.
+    fn note_looked(
+        &self,
+        stirred: BTreeMap<u16, Option<Bytes>>,
+        generations: &BTreeMap<u16, Generation>,
+        owners: Vec<Owners>,
+        restless: &BTreeSet<u16>,
+        at: Duration,
+    ) {
+        let mut all = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
+        // One that could not be read is looked at again.
+        for Owners { shard, named } in owners {
+            let Some(changes) = stirred.get(&shard) else { continue };
+            let dead = named.iter().any(|(_, _, alive)| !alive);
+            let looked = Looked {
+                generation: generations.get(&shard).copied().unwrap_or_default(),
+                changes: changes.clone(),
+                at,
+                owners: named.into_iter().map(|(by, ..)| by).collect(),
+                restless: dead || restless.contains(&shard),
+            };
+            all.insert(shard, looked);
+        }
     }
 
     pub(super) async fn unrest(
@@ -193,17 +310,39 @@ impl Inner {
         if limit == 0 {
             return Ok(Vec::new());
         }
-        let dead: Vec<Vec<_>> = stream::iter(self.together())
-            .map(|shards| self.dead_owners(shards))
+        crate::recurring::tell_ended();
+        let at = self.known.mark();
+        // Before the counts: what begins meanwhile is looked at again.
+        let generations: BTreeMap<u16, Generation> = (0..self.layout.shards())
+            .map(|shard| (shard, self.link.generation_of(shard)))
+            .collect();
+        let stirred = self.stirred().await?;
+        if stirred.is_empty() {
+            return Ok(Vec::new());
+        }
+        let shards = self.grouped(stirred.keys().copied());
+        let owners: Vec<Vec<_>> = stream::iter(shards.clone())
+            .map(|shards| self.owners(shards))
             .buffer_unordered(AT_ONCE)
             .collect()
             .await;
-        let dead = dead.into_iter().flatten().collect();
-        let dead: Vec<(u16, String)> = readable(dead)?.into_iter().flatten().collect();
+        let owners = readable(owners.into_iter().flatten().collect())?;
+        let dead: Vec<(u16, String)> = owners
+            .iter()
+            .flat_map(|of| of.named.iter().map(|owner| (of.shard, owner)))
+            .filter(|(_, (_, _, alive))| !alive)
+            .map(|(shard, (_, name, _))| (shard, name.clone()))
+            .collect();
+        let from_start = after.is_none();
+        let mut noted = Some((stirred, owners)).filter(|_| from_start);
         let mut unrest = Vec::new();
         let mut after = after;
         loop {
-            let (candidates, horizon) = self.candidates(&dead, after.as_ref(), limit).await?;
+            let (candidates, horizon, restless) =
+                self.candidates(&shards, &dead, after.as_ref(), limit).await?;
+            if let Some((stirred, owners)) = noted.take() {
+                self.note_looked(stirred, &generations, owners, &restless, at);
+            }
             let looked = stream::iter(candidates)
                 .map(|(room, by)| async move { (room.to_string(), self.restless(room, by).await) })
                 .buffered(AT_ONCE)
@@ -222,23 +361,27 @@ impl Inner {
     }
 
     /// Rooms above `after` by name, each with the dead owner whose index named it, up to where every
-    /// index was read; that is the second part, or none at the end.
+    /// index was read; that is the second part, or none at the end. The third are the shards that have any.
     async fn candidates(
         &self,
+        shards: &[Vec<u16>],
         dead: &[(u16, String)],
         after: Option<&RoomId>,
         limit: usize,
-    ) -> Result<(BTreeMap<RoomId, String>, Option<RoomId>), TransportErr> {
+    ) -> Result<(BTreeMap<RoomId, String>, Option<RoomId>, BTreeSet<u16>), TransportErr> {
         let page = limit.min(PAGE);
-        let restless: Vec<Vec<Found>> =
-            stream::iter(self.together())
-                .map(|shards| async move {
-                    self.members(&shards, "unrest", b"", after, None, page).await
-                })
-                .buffer_unordered(AT_ONCE)
-                .try_collect()
-                .await?;
-        let restless = restless.into_iter().flatten().map(|found| (found, String::new()));
+        let restless: Vec<Vec<(u16, Found)>> = stream::iter(shards.to_vec())
+            .map(|shards| async move {
+                let found = self.members(&shards, "unrest", b"", after, None, page).await?;
+                Ok::<_, TransportErr>(shards.into_iter().zip(found).collect())
+            })
+            .buffer_unordered(AT_ONCE)
+            .try_collect()
+            .await?;
+        let restless: Vec<(u16, Found)> = restless.into_iter().flatten().collect();
+        let any = restless.iter().filter(|(_, found)| found.any).map(|(shard, _)| *shard);
+        let any: BTreeSet<u16> = any.collect();
+        let restless = restless.into_iter().map(|(_, found)| (found, String::new()));
         let orphans: Vec<Vec<(Found, String)>> = stream::iter(dead.iter().cloned())
             .map(|(shard, by)| async move {
                 let found = self.owned_pages(&[shard], &by, after, page).await?;
@@ -266,7 +409,7 @@ impl Inner {
                 all.remove(&room);
             }
         }
-        Ok((all, horizon))
+        Ok((all, horizon, any))
     }
 
     async fn restless(&self, room: RoomId, by: String) -> Result<Option<Unrest>, TransportErr> {
@@ -303,7 +446,9 @@ pub(super) fn readable<T>(
         match result {
             Ok(value) => good.push(value),
             Err(error) => {
-                tracing::warn!(%error, what, "passed over: it cannot be read");
+                if let Some(unsaid) = crate::recurring::came(&format!("{what} cannot be read")) {
+                    tracing::warn!(%error, what, unsaid, "passed over: it cannot be read");
+                }
                 failed = Some(error);
             }
         }

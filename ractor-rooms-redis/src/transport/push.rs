@@ -49,8 +49,10 @@ impl Inner {
                 None => vec![None],
             };
             let readable = pushes.into_iter().filter(|push| {
-                if push.is_none() {
-                    tracing::warn!("a push that cannot be read was dropped");
+                if push.is_none()
+                    && let Some(unsaid) = crate::recurring::came("a push cannot be read")
+                {
+                    tracing::warn!(unsaid, "a push that cannot be read was dropped");
                 }
                 push.is_some()
             });

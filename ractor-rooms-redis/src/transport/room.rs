@@ -155,10 +155,17 @@ impl Inner {
             }
             R::Offer { to, until, create } => {
                 let floor = arg(exact("floor", floor.0)?);
-                let args = [text::host(&to).into(), arg(until), flag(create), floor];
-                self.ask(room, claim, Ask::new(&s.offer, args), answer::offer)
-                    .await
-                    .map(Answer::Offer)
+                let max = arg(self.limits.dead_letters);
+                let args = [text::host(&to).into(), arg(until), flag(create), floor, max];
+                let read = |code: &str, reply: &mut Reply| {
+                    let answer = answer::offer(code, reply)?;
+                    if code == "done" && !reply.is_empty() {
+                        let why = "its record was deleted, and no living host had the room";
+                        tracing::error!(%room, why, "a room begins anew");
+                    }
+                    Ok(answer)
+                };
+                self.ask(room, claim, Ask::new(&s.offer, args), read).await.map(Answer::Offer)
             }
             R::Decline { by, why } => {
                 let args = [text::host(&by).into(), text::decline(&why).into()];

@@ -1,14 +1,16 @@
 //! A server that restarts, forgets or is emptied while hosts live.
 
 use ractor_rooms::RoomFault;
-use ractor_rooms::id::RoomId;
+use ractor_rooms::id::{Epoch, RoomId};
+use ractor_rooms::protocol::record::Request;
+use ractor_rooms::transport::Transport;
 use ractor_rooms_redis::testing::{PrivateServer, ServerOptions};
 
-use crate::hosts::{Hosts, eventually, notes};
+use crate::hosts::{Hosts, eventually, in_time, notes};
 use crate::in_both_classes;
 use crate::journal::Journal;
 use crate::ledger::{Class, Durable, LedgerMsg, Note};
-use crate::store::{config, operator, room_id, run};
+use crate::store::{config, keys, operator, room_id, run};
 
 const KEY: &[u8] = b"lobby";
 
@@ -17,6 +19,8 @@ in_both_classes! {
     an_empty_restart_keeps_what_a_living_host_has;
     h09_an_emptied_server_has_the_rooms_again;
     the_cut_end_of_the_log_of_commands_is_brought_back;
+    a_generation_that_cannot_be_raised_is_begun_anew;
+    an_epoch_that_no_host_wrote_is_named_and_mended;
 }
 
 /// What the hosts said about a store that lost something, by kind and room.
@@ -141,10 +145,11 @@ async fn the_cut_end_of_the_log_of_commands_is_brought_back<C: Class>() {
 }
 
 /// Given a durable room whose host is not the sender's. When the server forgets messages that it said yes to
-/// and that were not handled. Then the sender's host reports how many, and the others are handled in order.
+/// and that were not handled, among them a call. Then the sender's host sends them again, and they are handled
+/// once and in order.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_nobody_has_is_reported() {
-    let mut server = PrivateServer::start().await.unwrap();
+async fn what_nobody_has_is_sent_again() {
+    let server = PrivateServer::start().await.unwrap();
     let hosts = Hosts::of(&config(&server), &["a", "b"]).await;
     hosts.place::<Durable>(KEY, 0).await;
     let room = hosts.ledger::<Durable>(1, KEY);
@@ -154,18 +159,125 @@ async fn what_nobody_has_is_reported() {
         (hosts.knobs.handled_on("a").len() == 2).then_some(())
     })
     .await;
-    room.send(LedgerMsg::Note((1, 3))).await.unwrap();
-    server.kill9().unwrap();
-    server.restart().await.unwrap();
+    let mut operator = operator(&server.url()).await;
+    for number in 3..=30 {
+        room.send(LedgerMsg::Note((1, number))).await.unwrap();
+    }
+    let asked = tokio::spawn({
+        let room = room.clone();
+        async move { notes(&room).await }
+    });
+    let log = keys(&mut operator, "*:log:*").await;
+    eventually("the call is in the log", || async {
+        let mut operator = operator.clone();
+        let entry: Vec<redis::Value> = redis::cmd("XREVRANGE")
+            .arg(&log[0])
+            .arg("+")
+            .arg("-")
+            .arg("COUNT")
+            .arg(1)
+            .query_async(&mut operator)
+            .await
+            .unwrap();
+        // One message, with the number after the notes'.
+        format!("{entry:?}").contains(" 1 31 0 ").then_some(())
+    })
+    .await;
+    let () = run(&mut operator, &["FLUSHALL"]).await;
+    // The host tells of its session again when it knows, and has the room freeze.
+    eventually("the host knows", || async {
+        let mut operator = operator.clone();
+        let sessions = keys(&mut operator, "*{h-a}:session").await;
+        let generations = keys(&mut operator, "*:generation").await;
+        (!sessions.is_empty() && !generations.is_empty()).then_some(())
+    })
+    .await;
     hosts.knobs.open_gate();
-    room.send(LedgerMsg::Note((1, 4))).await.unwrap();
-    let found: Vec<Note> = notes(&room).await;
-    let id = room_id::<Durable>(KEY);
-    let lost = losses(&hosts).contains(&("lost", id.clone()));
-    // The push of the third may have been in the room's hands when the server died.
-    assert_ne!(lost, found.contains(&(1, 3)), "{found:?}");
-    assert_eq!(found.first_chunk(), Some(&[(1, 1), (1, 2)]));
-    assert_eq!(found.last(), Some(&(1, 4)));
-    assert!(losses(&hosts).contains(&("regressed", id)));
+    let found = in_time("the call is answered", asked).await.unwrap();
+    let expected: Vec<Note> = (1..=30).map(|number| (1, number)).collect();
+    assert_eq!(found, expected);
+    assert!(!losses(&hosts).iter().any(|(what, _)| *what == "lost"), "{:?}", losses(&hosts));
+    hosts.stop().await;
+}
+
+/// Given a move that a host was asked for which does not run the room. When the server is emptied before the room
+/// has come to rest. Then who asked hears how it ended.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_forwarded_move_is_answered_over_an_emptied_server() {
+    let server = PrivateServer::start().await.unwrap();
+    let hosts = Hosts::of(&config(&server), &["a", "b"]).await;
+    hosts.place::<Durable>(KEY, 0).await;
+    let room = hosts.ledger::<Durable>(1, KEY);
+    room.send(LedgerMsg::Hang((1, 1))).await.unwrap();
+    eventually("the room hangs", || async {
+        (hosts.knobs.handled_on("a").len() == 1).then_some(())
+    })
+    .await;
+    let mut operator = operator(&server.url()).await;
+    let moved = hosts.migrate::<Durable>(1, KEY, 1);
+    let meddling = async {
+        eventually("the request is read", || async {
+            let mut operator = operator.clone();
+            let inboxes = keys(&mut operator, "*{h-a}:inbox").await;
+            (!inboxes.is_empty()).then_some(())
+        })
+        .await;
+        let () = run(&mut operator, &["FLUSHALL"]).await;
+        hosts.knobs.open_gate();
+    };
+    let started = std::time::Instant::now();
+    let (moved, ()) = tokio::join!(moved, meddling);
+    assert!(!matches!(moved, Err(ractor_rooms::MigrationErr::OutcomeUnknown { .. })), "{moved:?}");
+    assert!(started.elapsed() < std::time::Duration::from_secs(15), "{:?}", started.elapsed());
+    assert_eq!(notes(&room).await, [(1, 1)]);
+    hosts.stop().await;
+}
+
+/// Given a room. When the number of its shard's generation is made one that no script can count with. Then another
+/// one begins, and everything goes on.
+async fn a_generation_that_cannot_be_raised_is_begun_anew<C: Class>() {
+    let server = PrivateServer::start().await.unwrap();
+    let hosts = Hosts::of(&config(&server), &["a", "b"]).await;
+    hosts.place::<C>(KEY, 0).await;
+    let journal = Journal::default();
+    write::<C>(&hosts, &journal, 1..=10).await;
+    let mut operator = operator(&server.url()).await;
+    let mut from = 11;
+    for number in ["18446744073709551615", "9007199254740993", "abc", "-1", "99999999999999"] {
+        for key in keys(&mut operator, "*:generation").await {
+            let key = String::from_utf8(key).unwrap();
+            let _: usize = run(&mut operator, &["HSET", &key, "number", number]).await;
+            let _: usize = run(&mut operator, &["HSET", &key, "until", "99999999999999"]).await;
+        }
+        write::<C>(&hosts, &journal, from..=from + 9).await;
+        from += 10;
+    }
+    journal.assert_exact(120, &notes(&hosts.ledger::<C>(1, KEY)).await);
+    assert_eq!(hosts.runs_on::<C>(KEY).await, [0]);
+    hosts.stop().await;
+}
+
+/// Given a room. When its epoch is made one that no script can count with. Then who asks is told what to do; and
+/// when that is done, the room goes on.
+async fn an_epoch_that_no_host_wrote_is_named_and_mended<C: Class>() {
+    let server = PrivateServer::start().await.unwrap();
+    let hosts = Hosts::of(&config(&server), &["a", "b"]).await;
+    hosts.place::<C>(KEY, 0).await;
+    let journal = Journal::default();
+    write::<C>(&hosts, &journal, 1..=10).await;
+    assert_eq!(notes(&hosts.ledger::<C>(1, KEY)).await.len(), 20);
+    let mut operator = operator(&server.url()).await;
+    let found = keys(&mut operator, "*:meta:*").await;
+    let key = String::from_utf8(found[0].clone()).unwrap();
+    let _: usize = run(&mut operator, &["HSET", &key, "epoch", "18446744073709551615"]).await;
+    let transport = config(&server).connect().await.unwrap();
+    let read = transport.execute(&room_id::<C>(KEY), Request::Read, Epoch(0)).await;
+    let error = read.unwrap_err().to_string();
+    assert!(error.contains("epoch is 18446744073709551615"), "{error}");
+    assert!(error.contains("delete the key"), "{error}");
+    let _: usize = run(&mut operator, &["DEL", &key]).await;
+    write::<C>(&hosts, &journal, 11..=20).await;
+    journal.assert_exact(40, &notes(&hosts.ledger::<C>(1, KEY)).await);
+    assert_eq!(hosts.runs_on::<C>(KEY).await, [0]);
     hosts.stop().await;
 }

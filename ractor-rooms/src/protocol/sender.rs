@@ -1,13 +1,15 @@
 //! The sender: one host's outbound queue to one room, and what the answers to its appends mean.
 //!
 //! The machine counts, the driver holds the messages: every count in an action is of messages at the
-//! head of the queue. One append is under way at a time, so order needs no further thought. A number is
+//! head of the queue, but for what it recalls. One append is under way at a time, so order needs no further thought. A number is
 //! given to a message when it is first sent and given again only after a withdrawal: an empty append
 //! under a higher producer epoch, which fences late copies and tells what was accepted. Before its first
 //! message a sender asks for the room's life, so that every message names one.
 
 #[cfg(test)]
 mod step_test;
+#[cfg(test)]
+mod window_test;
 
 use super::Rejection;
 use super::record::{AppendAnswer, Standing};
@@ -23,6 +25,8 @@ pub struct Sender {
     /// Whether it sends again what a former activation has sent: then the last number that the store knows
     /// is not its own last.
     replays: bool,
+    /// How many of the newest accepted messages the driver still holds.
+    kept: u64,
     state: State,
 }
 
@@ -70,6 +74,8 @@ pub enum SenderEvent {
     },
     /// A withdrawal has been without an answer for too long.
     GiveUp,
+    /// The store is in another generation: it may have lost what it accepted. Not while an append is out.
+    Forgotten,
 }
 
 /// Why messages are handed back.
@@ -129,7 +135,13 @@ pub enum SenderAction {
         /// How many.
         count: u64,
     },
-    /// The store lost messages that it had acknowledged.
+    /// The newest `count` of the accepted messages that are held go to the front of the queue, to be sent again
+    /// under their numbers: who has them drops them.
+    Recall {
+        /// How many.
+        count: u64,
+    },
+    /// The store lost messages that it had acknowledged, and they are not held any more.
     ReportLost {
         /// The first lost number.
         from: Number,
@@ -168,6 +180,7 @@ impl Sender {
             highest: Seq(0),
             life: None,
             replays: false,
+            kept: 0,
             state: State::Idle,
         }
     }
@@ -217,6 +230,16 @@ impl Sender {
         self.accepted
     }
 
+    /// How many of the newest accepted messages could be sent again.
+    pub fn kept(&self) -> u64 {
+        self.kept
+    }
+
+    /// The driver holds so many of the newest accepted messages, and gives the others up.
+    pub fn keep(&mut self, kept: u64) {
+        self.kept = kept.min(self.accepted.0);
+    }
+
     /// The highest `seq` of a life that any answer named. Those of another life say nothing of it.
     pub fn highest_in(&self, life: Life) -> Seq {
         if self.life == Some(life) { self.highest } else { Seq(0) }
@@ -239,6 +262,7 @@ impl Sender {
             SenderEvent::Unsent => self.not_answered(false, "Unsent"),
             SenderEvent::Expired { count } => Ok(self.expired(count)),
             SenderEvent::GiveUp => Ok(self.give_up()),
+            SenderEvent::Forgotten => self.forgotten(),
         }
     }
 
@@ -327,6 +351,48 @@ impl Sender {
         }
     }
 
+    /// Whether what is sent again is in the log is not known: it is given up only by a withdrawal.
+    fn forgotten(&mut self) -> Result<Vec<SenderAction>, Rejection> {
+        let count = self.kept;
+        self.state = match self.state {
+            State::Idle if count == 0 => State::Idle,
+            State::Idle => State::Repeating { count, doubtful: true },
+            State::Greeting { count: waiting } => {
+                State::Greeting { count: waiting.saturating_add(count) }
+            }
+            State::Repeating { count: numbered, doubtful } => State::Repeating {
+                count: numbered.saturating_add(count),
+                doubtful: doubtful || count > 0,
+            },
+            State::Withdrawing { count: doubtful } => {
+                State::Withdrawing { count: doubtful.saturating_add(count) }
+            }
+            State::Appending { .. } => return Err(self.reject("Forgotten")),
+        };
+        Ok(self.recall(count))
+    }
+
+    fn recall(&mut self, count: u64) -> Vec<SenderAction> {
+        self.kept = self.kept.saturating_sub(count);
+        self.accepted = Number(self.accepted.0.saturating_sub(count));
+        if count == 0 { Vec::new() } else { vec![SenderAction::Recall { count }] }
+    }
+
+    /// The store knows nothing above `last`: what is held of it goes again, and the rest is lost. Answers how
+    /// many are held.
+    fn turned_back(&mut self, last: Number) -> (u64, Vec<SenderAction>) {
+        let missing = self.accepted.0.saturating_sub(last.0);
+        let count = missing.min(self.kept);
+        let mut actions = self.recall(count);
+        if missing > count {
+            let (from, to) = (last.next(), self.accepted);
+            actions.push(SenderAction::ReportLost { from, to });
+            self.kept = 0;
+        }
+        self.accepted = last;
+        (count, actions)
+    }
+
     fn answered(&mut self, answer: AppendAnswer) -> Result<Vec<SenderAction>, Rejection> {
         match self.state {
             State::Appending { count, doubtful } => {
@@ -366,10 +432,10 @@ impl Sender {
             }
             AppendAnswer::Gap { last, seq } => {
                 self.highest = seq; // an older answer may have named one that the store has lost
-                let (from, to) = (last.next(), self.accepted);
-                self.accepted = last;
-                self.state = State::Repeating { count, doubtful };
-                vec![SenderAction::ReportLost { from, to }, SenderAction::Next]
+                let (again, mut actions) = self.turned_back(last);
+                self.state = State::Repeating { count: count.saturating_add(again), doubtful };
+                actions.push(SenderAction::Next);
+                actions
             }
             AppendAnswer::Unproved { .. } => {
                 self.state = State::Repeating { count, doubtful };
@@ -413,6 +479,7 @@ impl Sender {
     /// Forgets numbers and epoch, because the record that knew them is not there any more.
     fn restart(&mut self, doubtful: bool, count: u64) -> Option<SenderAction> {
         self.accepted = Number(0);
+        self.kept = 0;
         self.epoch = 0;
         self.state = State::Idle;
         doubtful.then_some(SenderAction::ReportUnknown { count })
@@ -442,6 +509,7 @@ impl Sender {
                 self.enter(life);
                 self.highest = self.highest.max(seq);
                 if !self.replays {
+                    self.kept = if self.accepted == last { self.kept } else { 0 };
                     self.accepted = last;
                 }
                 self.state = State::Idle;
@@ -476,7 +544,11 @@ impl Sender {
                 self.epoch = self.epoch.saturating_add(1);
                 // What was not accepted never will be: its numbers are free again, and the driver looks
                 // at the deadlines anew.
-                let mut actions = self.accept_up_to(last, seq, count);
+                let (_, mut actions) = self.turned_back(last.min(self.accepted));
+                actions.extend(self.accept_up_to(last, seq, count));
+                if self.accepted != last {
+                    self.kept = 0; // others are the newest, of which nobody was told
+                }
                 self.accepted = last;
                 if !actions.is_empty() && standing == Standing::NeedsHost {
                     actions.push(SenderAction::FindHost { create: false });

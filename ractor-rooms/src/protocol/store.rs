@@ -66,6 +66,8 @@ pub struct Store {
     longest_ttl_ms: u64,
     last_incarnation: u64,
     records: BTreeMap<RoomId, Record>,
+    /// What is left of rooms whose records were lost, and when they may be born again.
+    remains: BTreeMap<RoomId, (Record, Option<Millis>)>,
     sessions: BTreeMap<HostId, Session>,
     snapshots: BTreeMap<(RoomId, SnapshotKey), Bytes>,
     owned: BTreeMap<Incarnation, BTreeSet<RoomId>>,
@@ -84,6 +86,7 @@ impl Store {
             longest_ttl_ms: 0,
             last_incarnation: 0,
             records: BTreeMap::new(),
+            remains: BTreeMap::new(),
             sessions: BTreeMap::new(),
             snapshots: BTreeMap::new(),
             owned: BTreeMap::new(),
@@ -175,10 +178,14 @@ impl Store {
             if self.is_unproved() && !self.records.contains_key(room) {
                 return (Answer::Offer(OfferAnswer::Unproved), Vec::new());
             }
+            if self.is_mourned(room) {
+                return (Answer::Offer(OfferAnswer::Unproved), Vec::new());
+            }
             self.birth(room, floor);
         }
         let forgotten = if let Request::Reassert(claim) = &request {
-            Some(Record::forgotten(claim.life))
+            let remains = self.remains.get(room).map(|(remains, _)| remains.clone());
+            Some(remains.unwrap_or_else(Record::nothing).forgotten(claim.life))
         } else {
             None
         };
@@ -208,6 +215,7 @@ impl Store {
         if record.epoch == Epoch(0) {
             return (answer, effects); // not brought back: there is still no record
         }
+        self.remains.remove(room);
         self.reindex(room, before.as_ref(), &record);
         if let Some(snapshot) = record.snapshot.as_ref().filter(|_| writes_snapshot) {
             self.drop_older_attempts(room, &snapshot.key);
@@ -221,12 +229,27 @@ impl Store {
         (answer, effects)
     }
 
+    /// Whether a room's record was lost, by whatever took it alone, and a host may still have the room: until a
+    /// session's time has passed since somebody asked for it, only a re-assert brings it back.
+    fn is_mourned(&mut self, room: &RoomId) -> bool {
+        let until = Millis(self.now.0.saturating_add(self.longest_ttl_ms));
+        let now = self.now;
+        self.remains.get_mut(room).is_some_and(|(_, at)| now < *at.get_or_insert(until))
+    }
+
     /// Gives a room a record if it has none, or if its last life has ended; then under a later epoch.
     fn birth(&mut self, room: &RoomId, floor: Epoch) {
         let floor = floor.max(Epoch(self.now.0)).max(Epoch(1));
         match self.records.get_mut(room) {
             None => {
-                self.records.insert(room.clone(), Record::born(floor, self.generation));
+                let born = Record::born(floor, self.generation);
+                let remains = self.remains.remove(room);
+                let (now, max) = (self.now, self.limits.dead_letters);
+                let record = match remains {
+                    Some((remains, _)) => remains.born_again(born, now, max),
+                    None => born,
+                };
+                self.records.insert(room.clone(), record);
             }
             Some(record)
                 if matches!(record.phase, Phase::Closed { .. })
@@ -327,6 +350,13 @@ impl Store {
     /// Loses snapshot bytes, as a store does that went back in time; whether they were there.
     pub fn lose_snapshot(&mut self, room: &RoomId, key: &SnapshotKey) -> bool {
         self.snapshots.remove(&(room.clone(), key.clone())).is_some()
+    }
+
+    /// Loses a room's record and nothing else, as when its key is deleted by hand; whether it was there.
+    pub fn lose_record(&mut self, room: &RoomId) -> bool {
+        let Some(record) = self.records.remove(room) else { return false };
+        self.remains.insert(room.clone(), (record.remains(), None));
+        true
     }
 
     /// Forgets bytes that no pointer names and whose attempt cannot be committed any more.

@@ -6,7 +6,7 @@ mod ways_test;
 use std::any::Any;
 use std::future::Future;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -19,6 +19,7 @@ use super::calls::CallTable;
 use super::config::HostConfig;
 use super::courier::Courier;
 use super::events::Watches;
+use super::letters::Letters;
 use super::reply::{Outcome, ReplyAddr, ReplySink};
 use super::runner_handle::Runner;
 use super::scope::Scope;
@@ -27,7 +28,9 @@ use super::wire::{LetterBody, Payload, encode_letter, encode_payload};
 use crate::clock::Clock;
 use crate::id::{Epoch, HostId, Incarnation, Kind, Millis, Producer, RoomId};
 use crate::protocol::placement::place;
-use crate::protocol::record::{Answer, Lease, OfferAnswer, RecordView, Request, SnapshotKey};
+use crate::protocol::record::{
+    Answer, CloseAnswer, Lease, OfferAnswer, OwnerAnswer, RecordView, Request, SnapshotKey,
+};
 use crate::protocol::session::{HostState, SessionInfo};
 use crate::transport::{Transport, TransportErr};
 
@@ -128,6 +131,10 @@ pub(crate) struct HostCore {
     pub(crate) supervisor: OnceCell<ActorRef<RoomSupervisorMessage>>,
     /// The place of the last letter that was read.
     pub(crate) inbox: Mutex<u64>,
+    /// Letters that were sent lately.
+    pub(crate) letters: Letters,
+    /// Bytes that all ways hold in case the store forgets them.
+    pub(crate) windows: Arc<AtomicUsize>,
     incarnation: RwLock<Incarnation>,
     couriers: DashMap<RoomId, Arc<Courier>>,
     routes: DashMap<RoomId, Arc<dyn Any + Send + Sync>>,
@@ -137,6 +144,8 @@ pub(crate) struct HostCore {
     /// By the host's clock, in milliseconds: until then sessions that the store has forgotten may be missing
     /// from it.
     doubt_until: AtomicU64,
+    /// Rooms whose records are older than the leases that were given of them, each with the lease's epoch.
+    forgotten: DashMap<RoomId, Epoch>,
     error_hook: Option<ErrorHook>,
     stop: watch::Sender<bool>,
     leaving: AtomicBool,
@@ -170,12 +179,15 @@ impl HostCore {
             watches: Watches::default(),
             supervisor: OnceCell::new(),
             inbox: Mutex::new(0),
+            letters: Letters::default(),
+            windows: Arc::default(),
             incarnation: RwLock::new(incarnation),
             couriers: DashMap::new(),
             routes: DashMap::new(),
             sessions: RwLock::default(),
             looking: tokio::sync::Mutex::default(),
             doubt_until: AtomicU64::new(0),
+            forgotten: DashMap::new(),
             error_hook,
             stop: watch::Sender::new(false),
             leaving: AtomicBool::new(false),
@@ -258,20 +270,65 @@ impl HostCore {
         }
     }
 
-    /// Carries a request out, with a deadline. What comes under a lease of another generation was not
-    /// carried out, and the supervisor sees to the lease.
+    /// Carries a request out, with a deadline. What comes under a lease of another generation, or one that the
+    /// record has forgotten, was not carried out, and the supervisor sees to the lease.
     pub(crate) async fn execute(
         &self,
         room: &RoomId,
         request: Request,
     ) -> Result<Answer, TransportErr> {
+        let lease = request.lease().cloned();
         let call = self.transport.execute(room, request, Epoch(0));
-        self.deadline(call).await.and_then(in_generation)
+        let answer = self.deadline(call).await.and_then(in_generation)?;
+        self.remembered(room, lease.as_ref(), answer)
     }
 
-    /// Whether a lease was proved in another generation of the store.
+    /// Whether a lease proves nothing: it is of another generation of the store, or the record has forgotten it.
     pub(crate) fn is_stale(&self, room: &RoomId, lease: &Lease) -> bool {
         self.transport.generation(room) != lease.generation
+            || (!self.forgotten.is_empty()
+                && self.forgotten.get(room).is_some_and(|epoch| *epoch == lease.epoch))
+    }
+
+    /// What is refused by a record that is older than the lease has changed nothing.
+    fn remembered(
+        &self,
+        room: &RoomId,
+        lease: Option<&Lease>,
+        answer: Answer,
+    ) -> Result<Answer, TransportErr> {
+        let found = match &answer {
+            Answer::Owner(OwnerAnswer::Fenced { epoch })
+            | Answer::Close(CloseAnswer::Fenced { epoch })
+            | Answer::Page(Err(epoch)) => *epoch,
+            _ => return Ok(answer),
+        };
+        match lease {
+            Some(lease) if lease.is_ahead_of(found) => {
+                self.forget_lease(room, lease);
+                let held = lease.epoch;
+                let reason = format!(
+                    "the record of {room} is in epoch {found} (0 is none), and the lease in {held}"
+                );
+                Err(TransportErr::Unavailable { reason })
+            }
+            Some(_) | None => Ok(answer),
+        }
+    }
+
+    /// The store has lost what a lease stands on, of this room alone: the supervisor has it re-asserted.
+    pub(crate) fn forget_lease(&self, room: &RoomId, lease: &Lease) {
+        if self.forgotten.insert(room.clone(), lease.epoch) != Some(lease.epoch)
+            && let Some(supervisor) = self.supervisor.get()
+        {
+            let message = RoomSupervisorMessage::forgotten(room.clone(), lease.clone());
+            let _ = supervisor.cast(message); // the host is stopping
+        }
+    }
+
+    /// The room is held under another lease, or not at all.
+    pub(crate) fn remember(&self, room: &RoomId) {
+        self.forgotten.remove(room);
     }
 
     /// Carries a request out that points to a snapshot which comes along, with a deadline.
@@ -281,8 +338,10 @@ impl HostCore {
         request: Request,
         snapshot: (SnapshotKey, Bytes),
     ) -> Result<Answer, TransportErr> {
+        let lease = request.lease().cloned();
         let call = self.transport.execute_with(room, request, Epoch(0), snapshot);
-        self.deadline(call).await.and_then(in_generation)
+        let answer = self.deadline(call).await.and_then(in_generation)?;
+        self.remembered(room, lease.as_ref(), answer)
     }
 
     /// Waits for the store no longer than it may take.
@@ -373,7 +432,25 @@ impl HostCore {
     pub(crate) fn forget_unused_ways(&self) {
         // Whoever takes one out of a table does so under its lock, and so does this.
         self.routes.retain(|_, route| Arc::strong_count(route) > 1);
-        self.couriers.retain(|_, courier| Arc::strong_count(courier) > 1 || courier.is_busy());
+        let old = self.clock.mark().checked_sub(self.config.session_ttl.saturating_mul(2));
+        self.couriers.retain(|_, courier| {
+            if let Some(old) = old {
+                courier.let_go(old);
+            }
+            Arc::strong_count(courier) > 1 || courier.is_busy() || courier.holds()
+        });
+        self.letters.let_go(self.clock.mark(), self.config.call_timeout);
+    }
+
+    /// The store may have lost what it had accepted from this host: sends again what is held of it.
+    pub(crate) fn send_again(self: &Arc<Self>) {
+        let couriers: Vec<_> = self.couriers.iter().map(|entry| entry.value().clone()).collect();
+        for courier in couriers {
+            courier.forgotten();
+        }
+        for (to, letter) in self.letters.take(self.clock.mark(), self.config.call_timeout) {
+            self.post_bytes(to, letter);
+        }
     }
 
     /// How many ways to rooms are kept.
@@ -491,13 +568,20 @@ impl HostCore {
                 return;
             }
         };
+        self.post_bytes(to, bytes);
+    }
+
+    fn post_bytes(self: &Arc<Self>, to: Incarnation, bytes: Bytes) {
         let core = self.clone();
         self.errand(async move {
             let start = core.clock.mark();
             loop {
                 match core.deadline(core.transport.post(&to, bytes.clone())).await {
-                    Ok(true) => return,
+                    Ok(true) => return core.letters.hold(core.clock.mark(), to, bytes),
+                    // With its data the store may have forgotten the session that the letter is for.
+                    Ok(false) if core.is_doubtful() => {}
                     Ok(false) => {
+                        core.letters.hold(core.clock.mark(), to.clone(), bytes);
                         tracing::debug!(%to, "the host that waited for a letter is gone");
                         return;
                     }

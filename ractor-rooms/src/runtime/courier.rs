@@ -3,6 +3,7 @@
 //! The pure [`Sender`] decides; this file holds the messages, the lock and the clock.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use thiserror::Error;
 
 use super::core::{FindErr, HostCore, RoomFault, unexpected};
 use super::wire::Segment;
-use crate::id::{Incarnation, Life, Producer, RoomId, Seq};
+use crate::id::{Incarnation, Life, Number, Producer, RoomId, Seq};
 use crate::protocol::Sender;
 use crate::protocol::record::{Answer, AppendAnswer, Request};
 use crate::protocol::sender::{Refusal, SenderAction, SenderEvent};
@@ -21,6 +22,14 @@ use crate::protocol::sender::{Refusal, SenderAction, SenderEvent};
 const BATCH_MESSAGES: usize = 512;
 /// Bytes in one append, unless a single message has more.
 const BATCH_BYTES: usize = 256 << 10;
+
+/// Accepted messages that a way holds at most, so that they can be sent again if the store forgets them. It is
+/// also what goes in one append then.
+const WINDOW_MESSAGES: usize = 1_024;
+/// Their bytes.
+const WINDOW_BYTES: usize = 512 << 10;
+/// Bytes that all ways of a host hold at most.
+pub(crate) const ALL_WINDOWS_BYTES: usize = 64 << 20;
 
 /// Why a message was not accepted.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -64,6 +73,12 @@ struct State {
     sender: Sender,
     queue: VecDeque<Parcel>,
     bytes: usize,
+    /// What the store has accepted lately, oldest first.
+    window: Window,
+    /// Whether what was accepted last follows what is held.
+    contiguous: bool,
+    /// Another generation of the store has begun since the window was sent again.
+    forgotten: bool,
     pumping: bool,
     full: bool,
     /// What stood in the way of the last attempt.
@@ -110,6 +125,9 @@ impl Courier {
                 sender,
                 queue: VecDeque::new(),
                 bytes: 0,
+                window: Window { held: VecDeque::new(), bytes: 0, all: core.windows.clone() },
+                contiguous: true,
+                forgotten: false,
                 pumping: false,
                 full: false,
                 trouble: None,
@@ -129,6 +147,37 @@ impl Courier {
     pub(crate) fn is_busy(&self) -> bool {
         let state = self.state.lock();
         state.sender.in_flight() || !state.queue.is_empty()
+    }
+
+    /// Whether anything is held in case the store forgets it.
+    pub(crate) fn holds(&self) -> bool {
+        !self.state.lock().window.held.is_empty()
+    }
+
+    /// Lets go of what was accepted before a moment of the host's clock: a room has handled or saved it by now,
+    /// or its log is far behind.
+    pub(crate) fn let_go(&self, before: Duration) {
+        let mut state = self.state.lock();
+        while state.window.held.front().is_some_and(|(at, _)| *at < before) {
+            state.window.drop_oldest();
+        }
+        let kept = state.window.held.len() as u64;
+        state.sender.keep(kept);
+    }
+
+    /// The store may have lost what it had accepted: sends again what is held.
+    pub(crate) fn forgotten(self: &Arc<Self>) {
+        let Some(core) = self.core.upgrade() else { return };
+        let start = {
+            let mut state = self.state.lock();
+            let holds = !state.window.held.is_empty();
+            state.forgotten = state.pumping || holds;
+            !state.stopped && holds && !std::mem::replace(&mut state.pumping, true)
+        };
+        if start {
+            let courier = self.clone();
+            core.errand(async move { courier.pump().await });
+        }
     }
 
     /// Whether so much waits that the room which sends it should wait.
@@ -186,14 +235,19 @@ impl Courier {
         }
     }
 
-    /// What has not been accepted, for a snapshot.
-    pub(crate) fn segment(&self) -> Segment {
+    /// What has not been accepted, for a snapshot. With `forgotten`, the store may have lost what it had
+    /// accepted, and what is held of that goes along.
+    pub(crate) fn segment(&self, forgotten: bool) -> Segment {
         let state = self.state.lock();
+        let kept = if forgotten { state.sender.kept() } else { 0 };
+        let held = state.window.held.iter().map(|(_, frame)| frame);
+        let held = held.skip(state.window.held.len().saturating_sub(kept as usize));
+        let held = held.take(kept as usize);
         Segment {
             producer: state.producer.clone(),
             life: state.sender.life(),
-            accepted: state.sender.accepted(),
-            pending: state.queue.iter().map(|p| p.frame.clone()).collect(),
+            accepted: Number(state.sender.accepted().0.saturating_sub(kept)),
+            pending: held.chain(state.queue.iter().map(|p| &p.frame)).cloned().collect(),
         }
     }
 
@@ -202,6 +256,7 @@ impl Courier {
         let mut state = self.state.lock();
         state.queue.clear();
         state.bytes = 0;
+        state.window.clear();
         state.sender = Sender::new();
     }
 
@@ -213,6 +268,7 @@ impl Courier {
 
     async fn pump(self: Arc<Self>) {
         let Some(core) = self.core.upgrade() else { return };
+        let mut failures = 0u32;
         loop {
             match self.decide(&core) {
                 Todo::Rest => return,
@@ -222,7 +278,15 @@ impl Courier {
                     let mut work: VecDeque<SenderAction> = actions.into();
                     while let Some(action) = work.pop_front() {
                         match self.act(&core, action).await {
-                            Step::Event(event) => work.extend(self.step(event)),
+                            Step::Event(event) => {
+                                failures = match &event {
+                                    SenderEvent::Unanswered | SenderEvent::Unsent => {
+                                        failures.saturating_add(1)
+                                    }
+                                    _ => 0,
+                                };
+                                work.extend(self.step(event));
+                            }
                             Step::Pause => pause = true,
                             Step::Found => found = true,
                             Step::Nothing => {}
@@ -233,7 +297,7 @@ impl Courier {
                         told();
                     }
                     if pause && !found {
-                        tokio::time::sleep(core.config.retry_interval).await;
+                        tokio::time::sleep(backoff(core.config.retry_interval, failures)).await;
                     }
                 }
             }
@@ -250,11 +314,15 @@ impl Courier {
             .take_while(|p| p.deadline.is_some_and(|deadline| now >= deadline))
             .count() as u64;
         let mut actions = Vec::new();
-        if expired > 0 {
+        if std::mem::take(&mut state.forgotten) {
+            actions = state.sender.step(SenderEvent::Forgotten).unwrap_or_default();
+        }
+        if actions.is_empty() && expired > 0 {
             actions =
                 state.sender.step(SenderEvent::Expired { count: expired }).unwrap_or_default();
         }
         if let Some(since) = state.withdrawing_since
+            && actions.is_empty()
             && now.saturating_sub(since) > core.config.send_timeout
         {
             actions = state.sender.step(SenderEvent::GiveUp).unwrap_or_default();
@@ -283,10 +351,27 @@ impl Courier {
             }
             state.withdrawing_since = None;
         }
-        state.sender.step(event).unwrap_or_else(|rejection| {
+        let before = state.sender.accepted().0;
+        let actions = state.sender.step(event).unwrap_or_else(|rejection| {
             tracing::debug!(%rejection, room = %self.target, "sender");
             Vec::new()
-        })
+        });
+        // What it recalls is still held; what it does not know of any more is of another life.
+        let (mut recalled, mut accepted) = (0, 0);
+        for action in &actions {
+            match action {
+                SenderAction::Recall { count } => recalled += count,
+                SenderAction::Accept { count } => accepted += count,
+                _ => {}
+            }
+        }
+        let after = state.sender.accepted().0;
+        state.contiguous = before.saturating_add(accepted) == after.saturating_add(recalled);
+        let kept = state.sender.kept().saturating_add(recalled);
+        while state.window.held.len() as u64 > kept {
+            state.window.drop_oldest();
+        }
+        actions
     }
 
     async fn act(&self, core: &Arc<HostCore>, action: SenderAction) -> Step {
@@ -308,7 +393,14 @@ impl Courier {
                 let batch = Vec::new();
                 self.append(core, Request::Append { life, producer, epoch, first, batch }).await
             }
-            SenderAction::Accept { count } => self.finish(count, |_| Ok(())),
+            SenderAction::Accept { count } => {
+                self.hold(core, count);
+                self.finish(count, |_| Ok(()))
+            }
+            SenderAction::Recall { count } => {
+                self.recall(core, count);
+                Step::Nothing
+            }
             SenderAction::Refuse { count, why } => {
                 let why = self.state.lock().undelivered(&why);
                 self.finish(count, |_| Err(why.clone()))
@@ -392,6 +484,34 @@ impl Courier {
         }
     }
 
+    /// Holds what was accepted, as far as there is space for it.
+    fn hold(&self, core: &HostCore, count: u64) {
+        let now = core.clock.mark();
+        let mut guard = self.state.lock();
+        let state = &mut *guard;
+        if !state.contiguous {
+            state.window.clear();
+            return state.sender.keep(0);
+        }
+        for parcel in state.queue.iter().take(count as usize) {
+            state.window.add(now, parcel.frame.clone());
+        }
+        state.sender.keep(state.window.held.len() as u64);
+    }
+
+    /// Puts the newest of what is held in front of what waits. Nobody waits for it any more.
+    fn recall(&self, core: &HostCore, count: u64) {
+        // As long as a caller may wait: first the room must be re-asserted.
+        let deadline = Some(core.clock.mark() + core.config.call_timeout);
+        let mut guard = self.state.lock();
+        let state = &mut *guard;
+        for _ in 0..count {
+            let Some(frame) = state.window.take_newest() else { return };
+            state.bytes = state.bytes.saturating_add(frame.len());
+            state.queue.push_front(Parcel { frame, deadline, done: None });
+        }
+    }
+
     fn finish(&self, count: u64, outcome: impl Fn(u64) -> Result<(), Undelivered>) -> Step {
         let parcels: Vec<Parcel> = {
             let mut state = self.state.lock();
@@ -460,6 +580,57 @@ impl Drop for Courier {
     }
 }
 
+/// Accepted messages that could be sent again, each with when it was accepted.
+struct Window {
+    held: VecDeque<(Duration, Bytes)>,
+    bytes: usize,
+    /// Bytes that all ways of the host hold.
+    all: Arc<AtomicUsize>,
+}
+
+impl Window {
+    fn add(&mut self, at: Duration, frame: Bytes) {
+        self.bytes = self.bytes.saturating_add(frame.len());
+        self.all.fetch_add(frame.len(), Ordering::Relaxed);
+        self.held.push_back((at, frame));
+        while self.held.len() > WINDOW_MESSAGES
+            || self.bytes > WINDOW_BYTES
+            || (self.all.load(Ordering::Relaxed) > ALL_WINDOWS_BYTES && !self.held.is_empty())
+        {
+            self.drop_oldest();
+        }
+    }
+
+    fn drop_oldest(&mut self) {
+        let oldest = self.held.pop_front();
+        self.forget(oldest);
+    }
+
+    fn take_newest(&mut self) -> Option<Bytes> {
+        let newest = self.held.pop_back();
+        self.forget(newest)
+    }
+
+    fn forget(&mut self, held: Option<(Duration, Bytes)>) -> Option<Bytes> {
+        let (_, frame) = held?;
+        self.bytes = self.bytes.saturating_sub(frame.len());
+        self.all.fetch_sub(frame.len(), Ordering::Relaxed);
+        Some(frame)
+    }
+
+    fn clear(&mut self) {
+        while !self.held.is_empty() {
+            self.drop_oldest();
+        }
+    }
+}
+
+impl Drop for Window {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
+
 /// What follows from an action.
 enum Step {
     Event(SenderEvent),
@@ -467,6 +638,13 @@ enum Step {
     /// There is a host now: no pause is needed.
     Found,
     Nothing,
+}
+
+/// The wait after so many failures in a row: it doubles, up to sixteen times the first, and each is between
+/// half and all of its length, so that the ways of many hosts do not come back together.
+fn backoff(first: Duration, failures: u32) -> Duration {
+    let full = first.saturating_mul(1 << failures.saturating_sub(1).min(4));
+    if failures == 0 { full } else { full.mul_f64(rand::random_range(0.5..=1.0)) }
 }
 
 fn batch_len(queue: &VecDeque<Parcel>) -> u64 {

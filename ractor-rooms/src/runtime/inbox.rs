@@ -67,6 +67,9 @@ impl HostCore {
             Push::Letter { position, letter } => {
                 let next = {
                     let mut last = self.inbox.lock();
+                    if position <= *last {
+                        *last = 0; // the store has forgotten the inbox, and this is in a new one
+                    }
                     let next = position == *last + 1;
                     if next {
                         *last = position;
@@ -96,8 +99,9 @@ impl HostCore {
         });
     }
 
-    /// Asks for all that a store may have forgotten and no room holds.
+    /// Sends and asks again for all that a store may have forgotten and no room holds.
     pub(crate) async fn ask_again(self: &Arc<Self>) {
+        self.send_again();
         let by = self.incarnation();
         for room in self.watches.rooms() {
             let _ = self.deadline(self.transport.watch(&by, &room, true)).await; // at the next look
@@ -123,6 +127,9 @@ impl HostCore {
                 return;
             }
         };
+        if letters.first().is_some_and(|letter| letter.position <= after) {
+            *self.inbox.lock() = 0; // they are in a new one
+        }
         for letter in letters {
             let new = {
                 let mut last = self.inbox.lock();
@@ -139,6 +146,7 @@ impl HostCore {
     fn open_letter(self: &Arc<Self>, letter: Bytes) {
         match decode_letter(letter) {
             Ok(LetterBody::Outcome { call, outcome }) => self.calls.complete(call, outcome),
+            Ok(LetterBody::Migrate { reply, .. }) if !self.letters.is_new(&reply) => {}
             Ok(LetterBody::Migrate { room, to, reply }) => {
                 let request = MigrateTo::parsed(&room, &to);
                 self.tell(RoomSupervisorMessage::migrate(request, Responder::There(reply)));

@@ -169,11 +169,14 @@ impl Supervisor {
                 self.heartbeat_answered(sent_at, renewed);
             }
             Inner::Generation => self.generation_began(),
+            Inner::Forgotten { room, lease } => self.lease_forgotten(&room, &lease),
+            Inner::Searched { room, lease, view } => self.searched(&room, &lease, view.as_deref()),
+            Inner::Taken { room, lease, view } => self.taken(room, &lease, view.as_deref()),
             Inner::Reasserted { room, token, answer } => self.reasserted(&room, token, answer),
             Inner::Listening => self.listening(),
             Inner::HeartbeatFailed { sent_at } => self.heartbeat_failed(sent_at),
             Inner::Reopened { incarnation, sent_at } => self.reopened(incarnation, sent_at),
-            Inner::OwnedRead { owned } => self.reconcile(owned),
+            Inner::OwnedRead { owned, held } => self.reconcile(owned, held),
             Inner::UnrestRead { found, sessions } => self.sweep(found, &sessions),
             Inner::SetState { state } => {
                 self.state = state;
@@ -223,11 +226,12 @@ impl Supervisor {
             }
             RunnerEvent::Fenced => {
                 self.drop_room(room);
-                self.core.report(super::core::RoomFault::Fenced { room: room.clone() });
+                self.look_at_taken(room, lease);
             }
             RunnerEvent::Closed => {
                 if let Some(slot) = self.slots.remove(room) {
                     self.core.runners.remove(room);
+                    self.core.remember(room);
                     if let Some(runner) = slot.runner {
                         runner.finish();
                     }
@@ -271,6 +275,7 @@ impl Supervisor {
     /// Forgets a room that is not this host's any more, and looks at it again if it was offered anew.
     fn forget(&mut self, room: &RoomId) {
         let Some(mut slot) = self.slots.remove(room) else { return };
+        self.core.remember(room);
         let (moves, offered) = (std::mem::take(&mut slot.moves), slot.offered);
         if slot.runner.is_some() {
             self.core.runners.remove(room);
@@ -288,6 +293,7 @@ impl Supervisor {
         if let Some(slot) = self.slots.remove(room) {
             slot.discard();
             self.core.runners.remove(room);
+            self.core.remember(room);
         }
     }
 

@@ -55,7 +55,7 @@ macro_rules! for_each_conformance_check {
             index: owned_follows_the_leases, unrest_names_what_needs_somebody, unrest_names_the_rooms_of_the_dead, unrest_has_pages, odd_keys_stay_apart;
             session: session_is_one_a_host, session_is_renewed, lapsed_session_stays_lapsed, session_is_closed, incarnations_never_repeat, inbox_keeps_letters_until_read, inbox_belongs_to_an_incarnation;
             push: entries_go_to_the_owner, offers_are_told, source_is_told_of_the_adopter, source_is_told_of_a_decline, events_go_to_watchers, closing_is_told_to_watchers, letters_are_pushed, second_stream_replaces_the_first, closed_session_ends_its_stream;
-            generation: lease_of_another_generation_is_refused, reassert_proves_a_lease, reassert_repeats_by_activation, reassert_brings_back_what_was_lost, reassert_gives_way_to_a_newer_owner, reassert_reads_the_log_again, forgotten_session_is_renewed, nobody_takes_a_room_before_the_reasserts, unproved_record_tells_no_number, time_ends_the_doubts, pushes_name_their_generation;
+            generation: lease_of_another_generation_is_refused, reassert_proves_a_lease, reassert_repeats_by_activation, reassert_brings_back_what_was_lost, reassert_gives_way_to_a_newer_owner, reassert_reads_the_log_again, forgotten_session_is_renewed, nobody_takes_a_room_before_the_reasserts, unproved_record_tells_no_number, time_ends_the_doubts, pushes_name_their_generation, lost_record_is_for_its_owner, lost_record_without_an_owner_begins_anew;
             crowd: crowd_of_producers_keeps_order, crowd_of_copies_is_taken_once, crowd_is_pushed_as_it_is_logged;
         }
     };

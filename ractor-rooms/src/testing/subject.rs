@@ -68,6 +68,12 @@ pub trait Subject: Send + Sync + std::fmt::Debug {
     ) -> BoxFuture<'a, bool> {
         std::future::ready(false).boxed()
     }
+
+    /// Loses a room's record and nothing else, as when its key is deleted by hand; `false` if it cannot be done
+    /// here, and what depends on it is then not checked.
+    fn lose_record<'a>(&'a self, _room: &'a RoomId) -> BoxFuture<'a, bool> {
+        std::future::ready(false).boxed()
+    }
 }
 
 /// Bounds that a check reaches in a moment.
@@ -156,5 +162,9 @@ impl Subject for MemorySubject {
 
     fn lose_snapshot<'a>(&'a self, room: &'a RoomId, key: &'a SnapshotKey) -> BoxFuture<'a, bool> {
         std::future::ready(self.transport.lose_snapshot(room, key)).boxed()
+    }
+
+    fn lose_record<'a>(&'a self, room: &'a RoomId) -> BoxFuture<'a, bool> {
+        std::future::ready(self.transport.lose_record(room)).boxed()
     }
 }

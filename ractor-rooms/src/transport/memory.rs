@@ -99,6 +99,11 @@ impl MemoryTransport {
         self.lock().store.lose_snapshot(room, key)
     }
 
+    /// Loses a room's record, for tests of what follows; whether it was there.
+    pub fn lose_record(&self, room: &RoomId) -> bool {
+        self.lock().store.lose_record(room)
+    }
+
     /// Has the store start again, for tests of what follows: every stream of pushes ends, and a new
     /// generation begins. With `earlier`, which [`MemoryTransport::inspect`] may have cloned, it comes back
     /// as it was then.
@@ -310,7 +315,9 @@ impl Transport for MemoryTransport {
         let Some(inbox) = state.inboxes.get_mut(by) else {
             return done(Vec::new());
         };
-        while inbox.letters.front().is_some_and(|l| l.position <= after) {
+        // Who has read further than it goes has read another one, which is lost.
+        let other = inbox.last < after;
+        while !other && inbox.letters.front().is_some_and(|l| l.position <= after) {
             inbox.letters.pop_front();
         }
         let letters = inbox.letters.iter().cloned().collect();

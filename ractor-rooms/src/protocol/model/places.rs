@@ -101,7 +101,9 @@ impl World {
                         place.producer = Producer::Host(Incarnation { host, number });
                     }
                 }
-                SenderAction::Append { .. }
+                // Nothing is held here: what the store loses is reported, and that is an error of the model.
+                SenderAction::Recall { .. }
+                | SenderAction::Append { .. }
                 | SenderAction::Withdraw { .. }
                 | SenderAction::Backoff
                 | SenderAction::Next => {}

@@ -376,22 +376,8 @@ impl Record {
             return (CloseAnswer::NotDrained { unhandled }, Vec::new());
         }
         self.trim(cursor);
-        let mut count = 0u32;
-        for entry in std::mem::take(&mut self.log) {
-            for (i, message) in entry.batch.iter().enumerate() {
-                count = count.saturating_add(1);
-                let letter = DeadLetter {
-                    producer: entry.producer.clone(),
-                    number: Number(entry.first.0 + i as u64),
-                    message: message.clone(),
-                    attempts: 0,
-                    error: format!("the room was closed: {reason}"),
-                    at: env.now,
-                };
-                self.push_letter(letter, env);
-            }
-        }
-        self.log_bytes = 0;
+        let error = format!("the room was closed: {reason}");
+        let count = self.bury(&error, env.now, env.limits.dead_letters);
         self.owner = None;
         self.settled = false;
         self.phase = Phase::Closed { reason: reason.clone() };
@@ -425,12 +411,28 @@ impl Record {
         if let Err(fenced) = self.fence(lease) {
             return fenced;
         }
-        self.push_letter(letter, env);
+        self.push_letter(letter, env.limits.dead_letters);
         OwnerAnswer::Done
     }
 
+    /// Makes dead letters of what the log holds; how many there were.
+    pub(super) fn bury(&mut self, error: &str, at: Millis, max: usize) -> u32 {
+        let mut count = 0u32;
+        for entry in std::mem::take(&mut self.log) {
+            for (number, message) in (entry.first.0..).zip(entry.batch) {
+                count = count.saturating_add(1);
+                let (producer, error) = (entry.producer.clone(), error.to_owned());
+                let number = Number(number);
+                let letter = DeadLetter { producer, number, message, attempts: 0, error, at };
+                self.push_letter(letter, max);
+            }
+        }
+        self.log_bytes = 0;
+        count
+    }
+
     /// Keeps a letter once: a replay gives the same message up again.
-    fn push_letter(&mut self, letter: DeadLetter, env: &Env<'_>) {
+    fn push_letter(&mut self, letter: DeadLetter, max: usize) {
         let known = self
             .dead_letters
             .iter()
@@ -439,7 +441,7 @@ impl Record {
             return;
         }
         self.dead_letters.push_back(letter);
-        while self.dead_letters.len() > env.limits.dead_letters {
+        while self.dead_letters.len() > max {
             self.dead_letters.pop_front();
         }
     }

@@ -1,12 +1,34 @@
 //! Re-assert: what an owner does once the store may have lost data.
 
 use super::{AcquireAnswer, Effect, Env, Phase, ProducerEntry, Reassert, Record, Seen};
-use crate::id::{Epoch, Generation, Life, Number, Position, Producer, Seq};
+use crate::id::{Epoch, Generation, Life, Millis, Number, Position, Producer, Seq};
 
 impl Record {
-    /// What is left of a room that the store knows nothing of. Only a re-assert makes a record of it.
-    pub(crate) fn forgotten(life: Life) -> Self {
-        Self { life, ..Self::born(Epoch(0), Generation(0)) }
+    /// Of a room that the store knows nothing of.
+    pub(crate) fn nothing() -> Self {
+        Self::born(Epoch(0), Generation(0))
+    }
+
+    /// What is left of a room whose record was lost, and nothing else: what is kept beside it.
+    pub(crate) fn remains(self) -> Self {
+        let Self { log, log_bytes, producers, dead_letters, .. } = self;
+        let (seq, last) =
+            log.back().map_or((Seq(0), Position::START), |e| (e.last_seq(), e.position));
+        Self { seq, last, log, log_bytes, producers, dead_letters, ..Self::nothing() }
+    }
+
+    /// What a re-assert of a room of this life finds in them. Only a re-assert makes a record of it.
+    pub(crate) fn forgotten(self, life: Life) -> Self {
+        Self { life, ..self }
+    }
+
+    /// A room that begins anew because no host had it any more. Its numbers begin anew as well, so that the
+    /// messages that are left can not be told from others: they become dead letters, and none is dropped
+    /// unseen.
+    pub(crate) fn born_again(mut self, born: Self, now: Millis, max_letters: usize) -> Self {
+        self.bury("the record of the room was lost", now, max_letters);
+        let Self { last, dead_letters, .. } = self;
+        Self { last, dead_letters, ..born }
     }
 
     pub(super) fn reassert(

@@ -23,6 +23,22 @@ pub struct Lease {
     pub generation: Generation,
 }
 
+impl Lease {
+    /// Whether a record in this epoch is older than the lease. Epochs only grow, so the store has lost what came
+    /// after: the record was deleted (which reads as epoch 0) or an old copy of it was put back. It is the same
+    /// fault as a new generation, of this one room.
+    pub fn is_ahead_of(&self, epoch: Epoch) -> bool {
+        epoch < self.epoch
+    }
+
+    /// Whether a record can not have become what it is by what was done since the lease was given: it is older,
+    /// or names somebody else in the same epoch, which is given out once.
+    pub fn is_forgotten_by(&self, seen: &Seen) -> bool {
+        let theirs = seen.owner.as_ref().is_some_and(|owner| *owner != self.owner);
+        self.is_ahead_of(seen.epoch) || (seen.epoch == self.epoch && theirs)
+    }
+}
+
 /// The epoch and owner that a caller saw before it asked to acquire.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Seen {

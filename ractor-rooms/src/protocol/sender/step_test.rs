@@ -191,6 +191,7 @@ fn sender(name: &str) -> Sender {
         highest: Seq(30),
         life: (!["Stranger", "Greeting"].contains(&name)).then_some(Life(2)),
         replays: false,
+        kept: 0,
         state: state(name),
     }
 }
@@ -248,6 +249,7 @@ fn action(action: &SenderAction) -> String {
         SenderAction::FindHost { create } => format!("FindHost({create})"),
         SenderAction::NewProducer { at } => format!("NewProducer({at})"),
         SenderAction::Backoff => "Backoff".to_owned(),
+        SenderAction::Recall { count } => format!("Recall({count})"),
         SenderAction::Next => "Next".to_owned(),
     }
 }

@@ -104,19 +104,25 @@ impl<R: RoomActor> RunnerState<R> {
             unread.push(Unread { frame });
         }
         let (out_seq, events) = self.ctx.emitter.pending();
+        let old = cut_at.checked_sub(meta.core.config.session_ttl.saturating_mul(2));
         for couriers in meta.outputs.values_mut() {
+            if let Some(old) = old {
+                couriers.iter().for_each(|courier| courier.let_go(old));
+            }
             let last = couriers.len().saturating_sub(1);
             let mut i = 0;
             couriers.retain(|courier| {
                 i += 1;
-                i > last || courier.is_busy()
+                i > last || courier.is_busy() || courier.holds()
             });
         }
+        // With its records the store may have lost what it had accepted from this room.
+        let forgotten = meta.core.is_stale(&meta.shared.room, &meta.shared.lease);
         let outputs = meta
             .outputs
             .iter()
             .map(|(target, couriers)| {
-                (target.clone(), couriers.iter().map(|c| c.segment()).collect())
+                (target.clone(), couriers.iter().map(|c| c.segment(forgotten)).collect())
             })
             .collect();
         let count = unread.len() as u32;

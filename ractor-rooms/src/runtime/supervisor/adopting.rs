@@ -294,6 +294,9 @@ impl Supervisor {
     fn restore(&mut self, room: &RoomId, token: u64, acquired: Acquired) {
         let Some(slot) = self.slots.get_mut(room) else { return };
         slot.lease = Some(acquired.lease.clone());
+        if !self.core.is_stale(room, &acquired.lease) {
+            self.core.remember(room);
+        }
         if self.core.is_stale(room, &acquired.lease) {
             self.proving.get_or_insert(self.core.clock.mark()); // acquired just before it began
         }

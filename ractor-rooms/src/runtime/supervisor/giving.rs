@@ -57,6 +57,7 @@ impl Supervisor {
             responders: vec![responder],
             span,
             generation,
+            forgotten: None,
             asserting: None,
             watching: false,
             heads: (None, Seq(0)),
@@ -231,6 +232,8 @@ impl Supervisor {
                 }
                 Err(error) => {
                     tracing::debug!(%room, %error, "park");
+                    // The machine looks at the record at once and parks again: the pause is here.
+                    tokio::time::sleep(core.config.retry_interval).await;
                     SourceEvent::ParkUnanswered
                 }
             };
@@ -241,14 +244,20 @@ impl Supervisor {
     /// Looks at the record.
     fn watch(&self, room: &RoomId, token: u64, pause: bool) {
         let (core, me, room) = (self.core.clone(), self.me.clone(), room.clone());
+        let Some(lease) = self.slots.get(&room).and_then(|s| s.giving.as_ref()).map(|g| &g.lease)
+        else {
+            return;
+        };
+        let lease = lease.clone();
         self.core.spawn(async move {
             if pause {
                 tokio::time::sleep(core.config.sweep_interval).await;
             }
             let event = match view_until(&core, &room).await {
-                Some(view) => SourceEvent::Saw(view),
-                // A record is never deleted: the store has lost it, and here is what was in it.
-                None => SourceEvent::OtherGeneration,
+                Some(view) if !lease.is_forgotten_by(&view.seen) => SourceEvent::Saw(view),
+                // A record is never deleted, nor turned back: the store has lost what it was, and here is
+                // what was in it.
+                Some(_) | None => SourceEvent::OtherGeneration,
             };
             cast_source(&me, room, token, event, true);
         });
@@ -260,11 +269,13 @@ impl Supervisor {
         let Some(giving) = self.slots.get_mut(&room).and_then(|s| s.giving.as_mut()) else {
             return;
         };
-        let token = giving.token;
+        let (token, lease) = (giving.token, giving.lease.clone());
         giving.told = settled.map(|epoch| (epoch, now)).or(giving.told);
         let (core, me) = (self.core.clone(), self.me.clone());
         self.core.spawn(async move {
-            if let Ok(Some(view)) = core.view(&room).await {
+            if let Ok(Some(view)) = core.view(&room).await
+                && !lease.is_forgotten_by(&view.seen)
+            {
                 cast_source(&me, room, token, SourceEvent::Saw(view), false);
             }
         });
@@ -285,7 +296,8 @@ impl Supervisor {
             .frozen
             .as_ref()
             .map_or(Early::Nothing, |f| Early::Frozen(f.snapshot.key.clone(), f.bytes.clone()));
-        match view {
+        let forgotten = |view: &RecordView| giving.lease.is_forgotten_by(&view.seen);
+        match view.filter(|view| !forgotten(view)) {
             Some(view) if slot.adopter.is_none() => {
                 self.adopt(room, view.seen, Ok(()), early, false);
             }

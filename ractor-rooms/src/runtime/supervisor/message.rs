@@ -35,6 +35,10 @@ impl RoomSupervisorMessage {
         Self(Inner::Generation)
     }
 
+    pub(crate) fn forgotten(room: RoomId, lease: Lease) -> Self {
+        Self(Inner::Forgotten { room, lease })
+    }
+
     pub(crate) fn listening() -> Self {
         Self(Inner::Listening)
     }
@@ -183,6 +187,23 @@ pub(super) enum Inner {
     },
     /// The store is in another generation.
     Generation,
+    /// The record of a room is older than a lease of it.
+    Forgotten {
+        room: RoomId,
+        lease: Lease,
+    },
+    /// What was found of a room that ran here and that no index named.
+    Searched {
+        room: RoomId,
+        lease: Lease,
+        view: Option<Box<RecordView>>,
+    },
+    /// The record of a room that was taken from this host, as far as there is one.
+    Taken {
+        room: RoomId,
+        lease: Lease,
+        view: Option<Box<RecordView>>,
+    },
     /// A re-assert was answered, or not.
     Reasserted {
         room: RoomId,
@@ -200,6 +221,8 @@ pub(super) enum Inner {
     },
     OwnedRead {
         owned: Vec<Owned>,
+        /// What ran here before the indexes were read.
+        held: Vec<(RoomId, Lease)>,
     },
     UnrestRead {
         found: Vec<Unrest>,

@@ -305,16 +305,15 @@ fn await_elsewhere(
     }));
     let (watcher, asked) = (core.clone(), asked.clone());
     core.spawn(async move {
-        // The host that was asked may be gone with the request.
+        // The host that was asked may be gone with the request. What the store loses of either letter is sent
+        // again.
         let start = watcher.clock.mark();
-        let generation = watcher.transport.newest_generation();
         while watcher.calls.waits(call) {
             tokio::time::sleep(watcher.config.session_ttl / 4).await;
             let late = watcher.clock.elapsed_since(start) > watcher.config.call_timeout;
             let sessions = watcher.sessions(watcher.config.session_ttl / 4).await;
-            // With its data the store may have lost the letter, or the answer.
-            let gone = watcher.transport.newest_generation() != generation
-                || sessions.is_ok_and(|sessions| sessions.iter().all(|s| s.incarnation != asked));
+            let gone = !watcher.is_doubtful()
+                && sessions.is_ok_and(|sessions| sessions.iter().all(|s| s.incarnation != asked));
             if late || gone {
                 watcher.calls.complete(call, CallOutcome::Unknown);
             }

@@ -3,18 +3,24 @@
 //! A room is frozen at a message boundary, re-asserted under a new activation, and goes on from the frozen
 //! bytes, as a source does that nobody adopted from. Its members and senders notice a pause.
 
+#[cfg(test)]
+mod peer_test;
+
 use std::time::Duration;
 
-use super::super::core::RoomFault;
+use super::super::core::{HostCore, RoomFault};
 use super::super::report::MoveReason;
 use super::Supervisor;
 use super::message::{Inner, Responder};
-use super::slot::{Adopting, Early};
-use crate::id::{Activation, RoomId};
+use super::slot::{Adopting, Early, Slot};
+use crate::id::{Activation, Epoch, HostId, RoomId};
 use crate::protocol::Adopter;
 use crate::protocol::adopter::{AdopterEvent, AdopterState};
-use crate::protocol::record::{AcquireAnswer, Answer, Reassert, Request};
+use crate::protocol::record::{AcquireAnswer, Answer, Lease, Phase, Reassert, RecordView, Request};
 use crate::protocol::source::{Goal, SourceEvent, SourceState};
+
+/// Sweeps for which a source leaves it to the host that it gave a room to to prove that it runs it.
+const PEERS_FIRST: u32 = 4;
 
 impl Supervisor {
     /// The store is in another generation.
@@ -60,7 +66,8 @@ impl Supervisor {
     fn prove_room(&mut self, room: &RoomId, now: Duration) -> bool {
         let generation = self.core.transport.generation(room);
         let Some(slot) = self.slots.get_mut(room) else { return false };
-        let stale = slot.lease.as_ref().is_some_and(|lease| lease.generation != generation);
+        let core = &self.core;
+        let stale = slot.lease.as_ref().is_some_and(|lease| core.is_stale(room, lease));
         if let Some(giving) = &mut slot.giving {
             let over = matches!(
                 giving.machine.state(),
@@ -69,7 +76,10 @@ impl Supervisor {
             if !stale || over {
                 return false;
             }
-            if std::mem::replace(&mut giving.generation, generation) != generation {
+            let alone = slot.lease.as_ref().filter(|lease| lease.generation == generation);
+            let alone = alone.map(|lease| lease.epoch);
+            let new = std::mem::replace(&mut giving.generation, generation) != generation;
+            if std::mem::replace(&mut giving.forgotten, alone) != alone || new {
                 self.source_now(room, SourceEvent::OtherGeneration);
             }
             return true;
@@ -79,9 +89,13 @@ impl Supervisor {
             // names it, the next reconcile gives the room back.
             let holds = match adopting.machine.state() {
                 AdopterState::Live { .. } => false,
-                _ => adopting.machine.lease().is_some_and(|l| l.generation != generation),
+                _ => adopting.machine.lease().is_some_and(|lease| core.is_stale(room, lease)),
             };
             if holds {
+                if adopting.machine.lease().is_some_and(|lease| lease.generation == generation) {
+                    let why = "its record was lost while it was started here".to_owned();
+                    self.core.report(RoomFault::StartFailed { room: room.clone(), why });
+                }
                 self.adopter_now(room, AdopterEvent::Fenced);
             }
             return false;
@@ -93,11 +107,74 @@ impl Supervisor {
         if slot.asserted_at.is_none_or(|at| now.saturating_sub(at) >= pause) {
             slot.asserted_at = Some(now);
             self.give_up(room, Goal::Reassert, MoveReason::Reasserted, Responder::Nobody);
-            if let Some(giving) = self.slots.get_mut(room).and_then(|slot| slot.giving.as_mut()) {
+            if let Some(slot) = self.slots.get_mut(room)
+                && let Some(giving) = &mut slot.giving
+            {
                 giving.generation = generation;
+                let alone = slot.lease.as_ref().filter(|lease| lease.generation == generation);
+                giving.forgotten = alone.map(|lease| lease.epoch);
             }
         }
         true
+    }
+
+    /// The record of a room is older than the lease: it is re-asserted as in a new generation, which this is for
+    /// this one room.
+    pub(super) fn lease_forgotten(&mut self, room: &RoomId, lease: &Lease) {
+        let Some(slot) = self.slots.get(room) else {
+            return self.core.remember(room); // it was given back, or dropped
+        };
+        if slot.lease.as_ref() != Some(lease) {
+            return;
+        }
+        tracing::warn!(%room, epoch = %lease.epoch, "the store has lost the record of a room that runs here");
+        self.proving.get_or_insert(self.core.clock.mark());
+        self.prove();
+    }
+
+    /// Looks for the record of a room that runs here and that the store does not name among this host's.
+    pub(super) fn search(&self, room: RoomId, lease: Lease) {
+        let (core, me) = (self.core.clone(), self.me.clone());
+        self.core.spawn(async move {
+            match core.view(&room).await {
+                Ok(view) => {
+                    let _ = me.cast(Inner::Searched { room, lease, view }.into()); // stopping
+                }
+                Err(error) => tracing::debug!(%room, %error, "reconcile"), // the next one looks again
+            }
+        });
+    }
+
+    pub(super) fn searched(&mut self, room: &RoomId, lease: &Lease, view: Option<&RecordView>) {
+        let holds = |slot: &Slot| slot.is_live() && slot.lease.as_ref() == Some(lease);
+        if !self.slots.get(room).is_some_and(holds) {
+            return;
+        }
+        match view {
+            Some(view) if view.seen.epoch > lease.epoch || diverged(lease, view) => {
+                self.drop_room(room);
+                self.taken(room.clone(), lease, Some(view));
+            }
+            // Lost, old, or not in the index, which a re-assert mends as well.
+            Some(_) | None => self.core.forget_lease(room, lease),
+        }
+    }
+
+    /// A room was taken from this host: looks at who has it, to report what is true.
+    pub(super) fn look_at_taken(&self, room: &RoomId, lease: &Lease) {
+        let (core, me) = (self.core.clone(), self.me.clone());
+        let (room, lease) = (room.clone(), lease.clone());
+        self.core.spawn(async move {
+            let view = core.view(&room).await.unwrap_or_default();
+            let _ = me.cast(Inner::Taken { room, lease, view }.into()); // the host is stopping
+        });
+    }
+
+    pub(super) fn taken(&self, room: RoomId, lease: &Lease, view: Option<&RecordView>) {
+        self.core.report(match view {
+            Some(view) if diverged(lease, view) => RoomFault::Diverged { room },
+            Some(_) | None => RoomFault::Fenced { room },
+        });
     }
 
     /// Puts the frozen bytes up, which the store may have lost, and re-asserts the room.
@@ -115,6 +192,7 @@ impl Supervisor {
             }
         }
         let number = &mut self.next_activation;
+        let first = giving.asserting.is_none();
         let activation = giving.asserting.get_or_insert_with(|| {
             *number += 1;
             Activation { by, number: *number }
@@ -128,8 +206,23 @@ impl Supervisor {
             seq: frozen.snapshot.cursor_seq,
             out_seq: frozen.out_seq,
         };
+        // Once it was parked, a peer may run it and have handled more than the frozen bytes know of.
+        let peer = match giving.machine.goal() {
+            Goal::Move { to }
+                if first && giving.states.iter().any(|s| s.state == "Snapshotted") =>
+            {
+                Some(to.clone())
+            }
+            Goal::Move { .. } | Goal::Unload | Goal::Reassert => None,
+        };
         let (core, me, room) = (self.core.clone(), self.me.clone(), room.clone());
         self.core.spawn(async move {
+            if let Some(peer) = peer {
+                let parted = claim.lease.epoch;
+                let pause = core.config.sweep_interval * PEERS_FIRST;
+                let waited = let_peer_prove(&core, &room, parted, &peer);
+                let _ = tokio::time::timeout(pause, waited).await; // it may wait for a room of this host
+            }
             let key = claim.snapshot.key.clone();
             let answer = match core.put_snapshot(&room, key, frozen.bytes).await {
                 Ok(()) => core.execute(&room, Request::Reassert(Box::new(claim))).await,
@@ -176,14 +269,47 @@ impl Supervisor {
                     Some(Adopting { token: next, machine, restore: None, early, told: false });
                 self.drive_adopter(room, next, actions);
             }
-            Some(AcquireAnswer::Refused { .. }) => {
-                // Of a move somebody may have adopted it: the record tells.
-                if !moves {
-                    self.core.report(RoomFault::Diverged { room: room.clone() });
-                }
+            // Somebody may have adopted it: the record tells.
+            Some(AcquireAnswer::Refused { seen, phase })
+                if moves
+                    && seen.epoch > giving.lease.epoch
+                    && !matches!(phase, Phase::Closed { .. }) =>
+            {
                 self.source_now(room, SourceEvent::ReacquireRefused);
+            }
+            Some(AcquireAnswer::Refused { .. }) => {
+                self.core.report(RoomFault::Diverged { room: room.clone() });
+                self.source_now(room, SourceEvent::Lost);
             }
             _ => self.reassert(room, token),
         }
     }
+}
+
+/// Waits until the host that a room was given to has said what it has of it: it runs the room under a later
+/// epoch than `parted`, or has proved all that it runs and this room is not among it.
+async fn let_peer_prove(core: &HostCore, room: &RoomId, parted: Epoch, peer: &HostId) {
+    let generation = core.transport.generation(room);
+    loop {
+        // Not the record before the session: what the session proves is in the record then.
+        let sessions = core.sessions(Duration::ZERO).await;
+        let proved = sessions.is_ok_and(|sessions| {
+            let mut of_peer = sessions.iter().filter(|s| s.incarnation.host == *peer);
+            of_peer.any(|s| s.spec.proved >= generation)
+        });
+        let taken = match core.view(room).await {
+            Ok(Some(view)) => view.seen.epoch > parted,
+            Ok(None) | Err(_) => false,
+        };
+        if proved || taken {
+            return;
+        }
+        tokio::time::sleep(core.config.retry_interval).await;
+    }
+}
+
+/// Whether a record names somebody else in the epoch of a lease, which was given out once.
+fn diverged(lease: &Lease, view: &RecordView) -> bool {
+    view.seen.epoch == lease.epoch
+        && view.seen.owner.as_ref().is_some_and(|owner| *owner != lease.owner)
 }

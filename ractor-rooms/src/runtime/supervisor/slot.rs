@@ -77,6 +77,8 @@ pub(super) struct Giving {
     pub(super) span: tracing::Span,
     /// The generation that the machine was told of.
     pub(super) generation: Generation,
+    /// The epoch of the lease that the record had forgotten when the machine was told so.
+    pub(super) forgotten: Option<Epoch>,
     /// The activation that re-asserts the room.
     pub(super) asserting: Option<Activation>,
     /// Whether a look at the record is under way.

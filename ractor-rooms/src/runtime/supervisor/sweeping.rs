@@ -1,6 +1,7 @@
 //! What the host looks after by itself: rooms that nobody runs, rooms that it should or should not run,
 //! idle rooms, checkpoints.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -9,7 +10,7 @@ use super::super::core::place_among;
 use super::Supervisor;
 use super::message::Inner;
 use crate::id::{HostId, RoomId};
-use crate::protocol::record::{Answer, OfferAnswer, ParkReason, Phase, Request};
+use crate::protocol::record::{Answer, Lease, OfferAnswer, ParkReason, Phase, Request};
 use crate::protocol::session::SessionInfo;
 use crate::protocol::store::{Owned, Unrest};
 
@@ -19,11 +20,14 @@ const SWEEP_PAGE: usize = 512;
 impl Supervisor {
     pub(super) fn read_owned(&self) {
         let (core, me) = (self.core.clone(), self.me.clone());
+        let live = self.slots.iter().filter(|(_, slot)| slot.is_live());
+        let held = live.filter_map(|(room, slot)| Some((room.clone(), slot.lease.clone()?)));
+        let held: Vec<_> = held.collect();
         self.core.spawn(async move {
             let by = core.incarnation();
             match core.deadline(core.transport.owned(&by)).await {
                 Ok(owned) => {
-                    let _ = me.cast(Inner::OwnedRead { owned }.into()); // the host is stopping
+                    let _ = me.cast(Inner::OwnedRead { owned, held }.into()); // the host is stopping
                 }
                 Err(error) => tracing::debug!(%error, "reconcile"),
             }
@@ -36,9 +40,15 @@ impl Supervisor {
 
     /// Compares what the records say with what runs: reads the log where something is missing, and gives
     /// back what does not run here.
-    pub(super) fn reconcile(&mut self, owned: Vec<Owned>) {
+    pub(super) fn reconcile(&mut self, owned: Vec<Owned>, held: Vec<(RoomId, Lease)>) {
         if self.proved != self.core.transport.newest_generation() {
             return; // what the store says may be older than what runs here
+        }
+        let named: HashSet<_> = owned.iter().map(|owned| owned.room.clone()).collect();
+        for (room, lease) in held {
+            if !named.contains(&room) {
+                self.search(room, lease);
+            }
         }
         for Owned { room, activation, epoch, last, .. } in owned {
             if activation.by != self.core.incarnation() {
@@ -46,7 +56,7 @@ impl Supervisor {
             }
             let Some(slot) = self.slots.get(&room).filter(|slot| slot.knows(&activation)) else {
                 let generation = self.core.transport.generation(&room);
-                let lease = crate::protocol::record::Lease { epoch, owner: activation, generation };
+                let lease = Lease { epoch, owner: activation, generation };
                 self.give_back(&room, lease, None);
                 continue;
             };

@@ -1,9 +1,10 @@
 //! A store that may have lost data: what a lease of an earlier generation is worth, and who may go on.
 
 use super::bench::*;
-use crate::id::{Generation, Incarnation, Life, Number, OutSeq, Position, RoomId, Seq};
+use crate::id::{Epoch, Generation, Incarnation, Life, Number, OutSeq, Position, RoomId, Seq};
 use crate::protocol::record::{
-    AcquireAnswer, Acquired, Answer, AppendAnswer, Lease, OfferAnswer, Phase, Reassert, Request,
+    AcquireAnswer, Acquired, Answer, AppendAnswer, Lease, OfferAnswer, OwnerAnswer, Phase,
+    Reassert, Request,
 };
 use crate::transport::Push;
 
@@ -103,10 +104,7 @@ pub(super) async fn reassert_proves_a_lease(b: &Bench<'_>) {
     assert_eq!(b.log(&room, &acquired.lease).await.len(), 1);
     assert_eq!(b.here.owned(&a).await.unwrap().len(), 1);
     let request = Request::Settle { lease: acquired.lease };
-    assert_eq!(
-        b.ask(&room, request).await,
-        Answer::Owner(crate::protocol::record::OwnerAnswer::Done)
-    );
+    assert_eq!(b.ask(&room, request).await, Answer::Owner(OwnerAnswer::Done));
 }
 
 /// A repeat by the same activation gets the same lease.
@@ -309,4 +307,49 @@ pub(super) async fn pushes_name_their_generation(b: &Bench<'_>) {
     b.accepted(&room, &producer("p", 1), 1, &["one"]).await;
     let push = pushes.want("the entry", |push| matches!(push, Push::Entry { .. })).await;
     given!(push, Push::Entry { generation, .. } if generation == now);
+}
+
+/// A record that is lost alone is brought back by its owner, with what was kept beside it; until a session's time
+/// has passed nobody begins the room anew.
+pub(super) async fn lost_record_is_for_its_owner(b: &Bench<'_>) {
+    let room = room("r");
+    let a = b.host("a").await;
+    let lease = b.start(&room, &a).await;
+    b.accepted(&room, &producer("p", 1), 1, &["one", "two"]).await;
+    let life = b.view(&room).await.life;
+    if !b.subject.lose_record(&room).await {
+        return;
+    }
+    let anew = Request::Offer { to: a.host.clone(), until: FAR, create: true };
+    assert_eq!(b.ask(&room, anew).await, Answer::Offer(OfferAnswer::Unproved));
+    let request = Request::Settle { lease: lease.clone() };
+    let refused = given!(b.ask(&room, request).await, Answer::Owner(answer) => answer);
+    assert_eq!(refused, OwnerAnswer::Fenced { epoch: Epoch(0) });
+    assert!(lease.is_ahead_of(Epoch(0)));
+    let claim = b.claim(&room, life, &lease).await;
+    let acquired = b.reasserted(&room, &claim).await;
+    assert_eq!((acquired.life, acquired.head, acquired.regressed), (life, Seq(2), true));
+    assert_eq!(b.log(&room, &acquired.lease).await.len(), 1);
+    let again = b.append(&room, &producer("p", 1), 1, &["one", "two"]).await;
+    assert!(matches!(again, AppendAnswer::Duplicate { last: Number(2), .. }), "{again:?}");
+}
+
+/// When nobody has had the room for as long, it begins anew, and the messages that were left are dead letters.
+pub(super) async fn lost_record_without_an_owner_begins_anew(b: &Bench<'_>) {
+    let room = room("r");
+    let a = b.mortal("a").await;
+    b.start(&room, &a).await;
+    b.accepted(&room, &producer("p", 1), 1, &["one", "two"]).await;
+    let life = b.view(&room).await.life;
+    if !b.subject.lose_record(&room).await {
+        return;
+    }
+    let anew = || Request::Offer { to: a.host.clone(), until: FAR, create: true };
+    assert_eq!(b.ask(&room, anew()).await, Answer::Offer(OfferAnswer::Unproved));
+    b.subject.let_sessions_lapse().await;
+    let born =
+        given!(b.ask(&room, anew()).await, Answer::Offer(OfferAnswer::Done { life }) => life);
+    assert!(born > life);
+    let view = b.view(&room).await;
+    assert_eq!((view.seq, view.dead_letters, view.backlog), (Seq(0), 2, false));
 }

@@ -143,10 +143,11 @@ impl Moves {
     }
 
     pub(super) fn read_inbox(&mut self, by: &Incarnation, after: u64) -> Vec<Letter> {
-        let Some((_, letters)) = self.inboxes.get_mut(by) else {
+        let Some((last, letters)) = self.inboxes.get_mut(by) else {
             return Vec::new();
         };
-        letters.retain(|letter| letter.position > after);
+        // Who has read further than it goes has read another one, which is lost.
+        letters.retain(|letter| after > *last || letter.position > after);
         letters.clone()
     }
 
