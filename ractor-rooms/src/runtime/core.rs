@@ -209,7 +209,10 @@ impl HostCore {
     pub(crate) fn stop(&self) {
         self.stopped.store(true, Ordering::SeqCst);
         self.stop.send_replace(true);
-        for courier in &self.couriers {
+        // In order: who waits is woken by it, and a simulation replays the order.
+        let mut couriers: Vec<_> = self.couriers.iter().map(|c| c.value().clone()).collect();
+        couriers.sort_unstable_by(|a, b| a.target().cmp(b.target()));
+        for courier in couriers {
             courier.stop();
         }
         self.couriers.clear();

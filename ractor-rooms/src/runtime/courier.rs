@@ -120,6 +120,11 @@ impl Courier {
         })
     }
 
+    /// The room that it brings messages to.
+    pub(crate) fn target(&self) -> &RoomId {
+        &self.target
+    }
+
     /// Sets who is told of progress.
     pub(crate) fn on_progress(&self, told: impl Fn() + Send + Sync + 'static) {
         *self.progress.lock() = Some(Arc::new(told));

@@ -50,6 +50,8 @@ pub(super) struct Decision<T: ?Sized> {
     pub(super) fault: Option<Fault>,
     pub(super) gate: Option<Arc<Gate>>,
     pub(super) answer_after: Option<Duration>,
+    /// How long the request and the answer are on their way.
+    pub(super) takes: (Duration, Duration),
 }
 
 impl<T: Transport + ?Sized> State<T> {
@@ -78,7 +80,13 @@ impl<T: Transport + ?Sized> State<T> {
     }
 
     pub(super) fn heal(&mut self) {
-        self.plan = FaultPlan { longest_delay: self.plan.longest_delay, ..FaultPlan::calm() };
+        self.plan = FaultPlan {
+            longest_delay: self.plan.longest_delay,
+            request_takes: self.plan.request_takes,
+            answer_takes: self.plan.answer_takes,
+            push_takes: self.plan.push_takes,
+            ..FaultPlan::calm()
+        };
         self.cut.clear();
         self.aims.clear();
         for gate in self.held.drain(..) {
@@ -107,7 +115,21 @@ impl<T: Transport + ?Sized> State<T> {
         if let Some(fault) = fault {
             self.note(host, format!("{operation:?} {what}"), format!("{fault:?}"));
         }
-        Decision { due, fault, gate, answer_after: self.plan.answer_after }
+        let takes = (self.some(self.plan.request_takes), self.some(self.plan.answer_takes));
+        Decision { due, fault, gate, answer_after: self.plan.answer_after, takes }
+    }
+
+    /// Some whole milliseconds, at most so many. Without any, no chance is used up.
+    fn some(&mut self, longest: Duration) -> Duration {
+        match u64::try_from(longest.as_millis()).unwrap_or(u64::MAX) {
+            0 => Duration::ZERO,
+            longest => Duration::from_millis(self.dice.below(longest.saturating_add(1))),
+        }
+    }
+
+    /// How long the next push is on its way.
+    pub(super) fn push_takes(&mut self) -> Duration {
+        self.some(self.plan.push_takes)
     }
 
     fn take_due(&mut self, host: Option<&HostId>) -> Vec<Late<T>> {

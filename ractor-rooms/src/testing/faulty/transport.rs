@@ -183,7 +183,17 @@ fn through<T: Transport + ?Sized>(
     pushes: BoxStream<'static, Push>,
 ) -> BoxStream<'static, Push> {
     let (late, delayed) = mpsc::unbounded();
+    let network = Arc::clone(&shared);
     let now = pushes
+        .then(move |push| {
+            let takes = network.lock().push_takes();
+            async move {
+                if !takes.is_zero() {
+                    tokio::time::sleep(takes).await;
+                }
+                push
+            }
+        })
         .flat_map(move |push| stream::iter(shared.lock().push(&host, push, &late)))
         .chain(stream::iter([None]));
     stream::select(now, delayed.map(Some))
