@@ -126,9 +126,17 @@ impl<T: Transport + ?Sized> FaultyTransport<T> {
         self.shared.lock().cut.insert(host.clone());
     }
 
+    /// Stalls a host, as one whose process is paused: its calls and its pushes wait for
+    /// [`FaultyTransport::restore`]. A call whose caller stops waiting before is lost.
+    pub fn stall(&self, host: &HostId) {
+        self.shared.lock().stall(host);
+    }
+
     /// Lets a host reach the store again.
     pub fn restore(&self, host: &HostId) {
-        self.shared.lock().cut.remove(host);
+        let mut state = self.shared.lock();
+        state.cut.remove(host);
+        state.restore(host);
     }
 
     /// No more faults: the plan is calm, every host reaches the store, faults that wait for their call

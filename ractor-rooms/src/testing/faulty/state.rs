@@ -1,6 +1,6 @@
 //! Which fault comes next, and what waits.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -41,6 +41,7 @@ pub(super) struct State<T: ?Sized> {
     dice: Dice,
     aims: Vec<Aim>,
     held: Vec<Arc<Gate>>,
+    stalled: BTreeMap<HostId, Arc<Gate>>,
     late_pushes: Vec<LatePush>,
 }
 
@@ -65,6 +66,7 @@ impl<T: Transport + ?Sized> State<T> {
             dice: Dice::new(seed),
             aims: Vec::new(),
             held: Vec::new(),
+            stalled: BTreeMap::new(),
             late_pushes: Vec::new(),
         }
     }
@@ -79,6 +81,21 @@ impl<T: Transport + ?Sized> State<T> {
         self.aims.push(Aim { host, operation, fault, gate });
     }
 
+    pub(super) fn stall(&mut self, host: &HostId) {
+        self.stalled.entry(host.clone()).or_insert_with(Gate::new);
+    }
+
+    pub(super) fn restore(&mut self, host: &HostId) {
+        if let Some(gate) = self.stalled.remove(host) {
+            gate.open();
+        }
+    }
+
+    /// What a host waits for that is stalled.
+    pub(super) fn stalled(&self, host: &HostId) -> Option<Arc<Gate>> {
+        self.stalled.get(host).cloned()
+    }
+
     pub(super) fn heal(&mut self) {
         self.plan = FaultPlan {
             longest_delay: self.plan.longest_delay,
@@ -89,7 +106,8 @@ impl<T: Transport + ?Sized> State<T> {
         };
         self.cut.clear();
         self.aims.clear();
-        for gate in self.held.drain(..) {
+        let stalled = std::mem::take(&mut self.stalled);
+        for gate in self.held.drain(..).chain(stalled.into_values()) {
             gate.open();
         }
     }
@@ -149,6 +167,9 @@ impl<T: Transport + ?Sized> State<T> {
     ) -> (Option<Fault>, Option<Arc<Gate>>) {
         if host.is_some_and(|host| self.cut.contains(host)) {
             return (Some(Fault::Refuse), None);
+        }
+        if let Some(gate) = host.and_then(|host| self.stalled(host)) {
+            return (Some(Fault::HoldRequest), Some(gate));
         }
         let aimed = self.aims.iter().position(|aim| {
             aim.operation == operation && (aim.host.is_none() || aim.host.as_ref() == host)
