@@ -129,6 +129,8 @@ pub(crate) struct HostCore {
     /// The place of the last letter that was read.
     pub(crate) inbox: Mutex<u64>,
     incarnation: RwLock<Incarnation>,
+    /// The number of the first incarnation of this process: calls of an earlier one waited in another.
+    born: u64,
     couriers: DashMap<RoomId, Arc<Courier>>,
     routes: DashMap<RoomId, Arc<dyn Any + Send + Sync>>,
     sessions: RwLock<SessionCache>,
@@ -170,6 +172,7 @@ impl HostCore {
             watches: Watches::default(),
             supervisor: OnceCell::new(),
             inbox: Mutex::new(0),
+            born: incarnation.number,
             incarnation: RwLock::new(incarnation),
             couriers: DashMap::new(),
             routes: DashMap::new(),
@@ -214,6 +217,9 @@ impl HostCore {
         couriers.sort_unstable_by(|a, b| a.target().cmp(b.target()));
         for courier in couriers {
             courier.stop();
+        }
+        for call in self.calls.pending() {
+            self.calls.complete(call, Outcome::Unknown);
         }
         self.couriers.clear();
         self.routes.clear();
@@ -469,8 +475,11 @@ impl HostCore {
     /// Sends an outcome to whoever waits for it.
     pub(crate) fn deliver(self: &Arc<Self>, addr: ReplyAddr, outcome: Outcome) {
         match addr {
-            ReplyAddr::Host { incarnation, call } if incarnation.host == self.id => {
-                // Also for an earlier incarnation of this process, whose callers still wait here.
+            ReplyAddr::Host { incarnation, call }
+                if incarnation.host == self.id && incarnation.number >= self.born =>
+            {
+                // Also for an earlier incarnation of this process, whose callers still wait here. A process
+                // before this one counted its calls from the same number.
                 self.calls.complete(call, outcome);
             }
             ReplyAddr::Host { incarnation, call } => {
