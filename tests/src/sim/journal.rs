@@ -68,6 +68,8 @@ pub struct Record {
     pub killed: Vec<usize>,
     /// How often a message was tried, for those that fail at first.
     pub tried: BTreeMap<(String, From, u64), u32>,
+    /// How often each room was made.
+    pub born: BTreeMap<String, u32>,
     /// Promises that were seen broken while it ran.
     pub broken: Vec<String>,
     lines: Vec<String>,

@@ -105,6 +105,7 @@ impl<C: Class> RoomActor for SimRoom<C> {
         (): (),
     ) -> Result<SimState, ActorProcessingErr> {
         self.journal.say(format!("{} makes {} in epoch {}", self.host, ctx.room(), ctx.epoch()));
+        *self.journal.lock().born.entry(ctx.room().to_string()).or_default() += 1;
         Ok(SimState::default())
     }
 
