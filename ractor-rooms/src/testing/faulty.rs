@@ -127,16 +127,19 @@ impl<T: Transport + ?Sized> FaultyTransport<T> {
     }
 
     /// Stalls a host, as one whose process is paused: its calls and its pushes wait for
-    /// [`FaultyTransport::restore`]. A call whose caller stops waiting before is lost.
+    /// [`FaultyTransport::resume`]. A call whose caller stops waiting before is lost.
     pub fn stall(&self, host: &HostId) {
         self.shared.lock().stall(host);
     }
 
-    /// Lets a host reach the store again.
+    /// Lets a host go on that was stalled.
+    pub fn resume(&self, host: &HostId) {
+        self.shared.lock().resume(host);
+    }
+
+    /// Lets a host reach the store again that was cut off.
     pub fn restore(&self, host: &HostId) {
-        let mut state = self.shared.lock();
-        state.cut.remove(host);
-        state.restore(host);
+        self.shared.lock().cut.remove(host);
     }
 
     /// No more faults: the plan is calm, every host reaches the store, faults that wait for their call

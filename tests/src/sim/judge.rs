@@ -296,7 +296,8 @@ fn lossy(plan: &Plan, record: &Record, index: usize) -> bool {
         | RoomFault::Diverged { room }
         | RoomFault::StoreRegressed { room } => is(room) && (plan.loses_data() || !durable),
         RoomFault::HandlerFailed { room, .. } | RoomFault::Fenced { room } => !durable && is(room),
-        RoomFault::SessionLapsed { rooms, .. } => !durable && *rooms > 0,
+        // Whoever took its rooms up told their members that they rolled back.
+        RoomFault::SessionLapsed { .. } => !durable,
         _ => false,
     };
     (!durable && !record.killed.is_empty()) || born_again(plan, record, index) || record.faults.iter().any(|(_, fault)| reported(fault))

@@ -16,6 +16,8 @@ use ractor_rooms::protocol::session::{OpenAnswer, SessionInfo, SessionSpec};
 use ractor_rooms::protocol::store::{Owned, Unrest};
 use ractor_rooms::transport::{Letter, Push, Transport, TransportFuture};
 
+use super::journal::Journal;
+
 /// What the store does wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bug {
@@ -57,13 +59,15 @@ pub struct Planted {
     /// The store, which has no bug of its own.
     pub inner: MemoryTransport,
     bug: Option<Bug>,
+    /// Hears of every request, for whoever looks at one seed.
+    trace: Option<Journal>,
     lost: Arc<AtomicBool>,
 }
 
 impl Planted {
     /// The store, with a bug or without.
-    pub fn new(inner: MemoryTransport, bug: Option<Bug>) -> Self {
-        Self { inner, bug, lost: Arc::default() }
+    pub fn new(inner: MemoryTransport, bug: Option<Bug>, trace: Option<Journal>) -> Self {
+        Self { inner, bug, trace, lost: Arc::default() }
     }
 
     fn ask(&self, room: &RoomId, request: Request) -> Option<Answer> {
@@ -139,6 +143,13 @@ impl Transport for Planted {
     ) -> TransportFuture<'_, Answer> {
         if let Some(answer) = self.before(room, &mut request) {
             return std::future::ready(Ok(answer)).boxed();
+        }
+        if let Some(journal) = self.trace.as_ref().filter(|_| request != Request::Read) {
+            let asked = format!("{request:?}");
+            let answer = self.inner.execute(room, request, floor).now_or_never();
+            let Some(answer) = answer else { return std::future::pending().boxed() };
+            journal.say(format!("  store: {room}: {asked:.300} -> {answer:?}"));
+            return std::future::ready(answer).boxed();
         }
         let appended = match &request {
             Request::Append { .. } => self.bug.zip(Some(request.clone())),

@@ -1,5 +1,6 @@
 //! The cluster of a run.
 
+use std::env;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -48,11 +49,13 @@ impl World {
     pub fn new(plan: Plan, bug: Option<Bug>) -> Arc<Self> {
         let time = SimTime::begin();
         let store = MemoryTransport::with(plan.limits, time.clock());
-        let planted = Planted::new(store.clone(), bug);
+        let journal = Journal::new(time);
+        let trace = env::var_os("ROOMS_TRACE").is_some_and(|what| what == "store");
+        let planted = Planted::new(store.clone(), bug, trace.then(|| journal.clone()));
         let network = FaultyTransport::new(planted, plan.seed ^ 0x5eed, plan.faults.clone());
         let process = |_| Process { host: None, starts: 0, clock: HostClock::new(time) };
         let processes = Mutex::new((0..plan.hosts).map(process).collect());
-        Arc::new(Self { plan, journal: Journal::new(time), store, network, time, processes })
+        Arc::new(Self { plan, journal, store, network, time, processes })
     }
 
     /// Since the beginning.
@@ -129,7 +132,7 @@ impl World {
         if pause {
             self.network.stall(&host);
         } else {
-            self.network.restore(&host);
+            self.network.resume(&host);
         }
     }
 

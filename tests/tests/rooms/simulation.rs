@@ -1,7 +1,7 @@
 //! Whole clusters on virtual time, seed by seed; see [`ractor_rooms_tests::sim`].
 //!
 //! `ROOMS_SEEDS` (how many seeds each profile runs) and `ROOMS_FIRST_SEED` choose other seeds; `ROOMS_TRACE`
-//! prints all that a seed did.
+//! prints all that a seed did, and with `ROOMS_TRACE=store` also what the store was asked.
 
 use std::env;
 

@@ -85,7 +85,7 @@ impl<T: Transport + ?Sized> State<T> {
         self.stalled.entry(host.clone()).or_insert_with(Gate::new);
     }
 
-    pub(super) fn restore(&mut self, host: &HostId) {
+    pub(super) fn resume(&mut self, host: &HostId) {
         if let Some(gate) = self.stalled.remove(host) {
             gate.open();
         }
