@@ -189,6 +189,7 @@ impl<R: RoomActor> RunnerState<R> {
         self.ctx.calls = body.calls;
         self.meta.ticking.clear();
         if R::DELIVERY == Delivery::Durable {
+            self.meta.went_back = true;
             // The replay sends, emits and calls again, under the same numbers.
             self.ctx.next_call = body.next_call;
             self.ctx.rng_count = body.rng_count;
@@ -227,7 +228,7 @@ impl<R: RoomActor> RunnerState<R> {
 
 /// The checkpoint that the record points to, if it came after this one under the same lease: the room may
 /// not have heard of it yet, or never, and the bytes before it are gone.
-async fn newer_checkpoint(
+pub(super) async fn newer_checkpoint(
     core: &HostCore,
     room: &RoomId,
     lease: &Lease,

@@ -147,6 +147,7 @@ impl<R: RoomActor> RunnerState<R> {
             consumer,
             unread,
             failure: None,
+            went_back: false,
             failures: 0,
             outputs,
             own: None,
