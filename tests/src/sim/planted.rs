@@ -1,7 +1,7 @@
 //! The pure store with one bug of choice, so that the judge can be shown to find it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -53,6 +53,9 @@ impl Bug {
     ];
 }
 
+/// Requests of one run, at most. A run has some thousands.
+const REQUESTS: u64 = 100_000;
+
 /// See the [module](self).
 #[derive(Clone, Debug)]
 pub struct Planted {
@@ -60,14 +63,26 @@ pub struct Planted {
     pub inner: MemoryTransport,
     bug: Option<Bug>,
     /// Hears of every request, for whoever looks at one seed.
-    trace: Option<Journal>,
+    trace: bool,
+    journal: Journal,
     lost: Arc<AtomicBool>,
+    requests: Arc<AtomicU64>,
 }
 
 impl Planted {
     /// The store, with a bug or without.
-    pub fn new(inner: MemoryTransport, bug: Option<Bug>, trace: Option<Journal>) -> Self {
-        Self { inner, bug, trace, lost: Arc::default() }
+    pub fn new(inner: MemoryTransport, bug: Option<Bug>, trace: bool, journal: Journal) -> Self {
+        Self { inner, bug, trace, journal, lost: Arc::default(), requests: Arc::default() }
+    }
+
+    /// So many requests are no work any more: somebody goes round in circles, and would for ever if time
+    /// stood still. He is slowed down.
+    fn circles(&self, room: &RoomId, request: &Request) -> bool {
+        let requests = self.requests.fetch_add(1, Ordering::Relaxed);
+        if requests == REQUESTS {
+            self.journal.broken(format!("I6: {requests} requests; one of them: {room} {request:.200?}"));
+        }
+        requests >= REQUESTS
     }
 
     fn ask(&self, room: &RoomId, request: Request) -> Option<Answer> {
@@ -144,11 +159,19 @@ impl Transport for Planted {
         if let Some(answer) = self.before(room, &mut request) {
             return std::future::ready(Ok(answer)).boxed();
         }
-        if let Some(journal) = self.trace.as_ref().filter(|_| request != Request::Read) {
+        if self.circles(room, &request) {
+            let room = room.clone();
+            return async move {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                self.inner.execute(&room, request, floor).await
+            }
+            .boxed();
+        }
+        if self.trace && request != Request::Read {
             let asked = format!("{request:?}");
             let answer = self.inner.execute(room, request, floor).now_or_never();
             let Some(answer) = answer else { return std::future::pending().boxed() };
-            journal.say(format!("  store: {room}: {asked:.300} -> {answer:?}"));
+            self.journal.say(format!("  store: {room}: {asked:.300} -> {answer:?}"));
             return std::future::ready(answer).boxed();
         }
         let appended = match &request {

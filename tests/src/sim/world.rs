@@ -51,7 +51,7 @@ impl World {
         let store = MemoryTransport::with(plan.limits, time.clock());
         let journal = Journal::new(time);
         let trace = env::var_os("ROOMS_TRACE").is_some_and(|what| what == "store");
-        let planted = Planted::new(store.clone(), bug, trace.then(|| journal.clone()));
+        let planted = Planted::new(store.clone(), bug, trace, journal.clone());
         let network = FaultyTransport::new(planted, plan.seed ^ 0x5eed, plan.faults.clone());
         let process = |_| Process { host: None, starts: 0, clock: HostClock::new(time) };
         let processes = Mutex::new((0..plan.hosts).map(process).collect());
