@@ -120,7 +120,8 @@ impl<'a> Room<'a> {
             *host == sent.via
                 && matches!(fault, RoomFault::Undelivered { room, .. } if self.is(room))
         });
-        let last = self.record.sent.keys().map(|id| id.0).filter(|other| other % 1_000 == from % 1_000);
+        let last =
+            self.record.sent.keys().map(|id| id.0).filter(|other| other % 1_000 == from % 1_000);
         undelivered
             || self.record.killed.contains(&sent.via)
             || last.max().is_some_and(|last| last != from)
@@ -232,7 +233,8 @@ impl<'a> Room<'a> {
                     let number = number.0;
                     match next {
                         Some(next) if number == next || (number > next && open) => {}
-                        Some(_) if number == 1 && born_again(self.plan, self.record, self.index) => {}
+                        Some(_)
+                            if number == 1 && born_again(self.plan, self.record, self.index) => {}
                         Some(next) => broken.push(format!(
                             "I5: stream {n}: expected event {next}, found {number} {event:?}"
                         )),
@@ -275,7 +277,10 @@ impl<'a> Room<'a> {
             && !stream.ended
             && next != all + 1
         {
-            broken.push(format!("I5: stream {n}: expected all {all} events, found up to {}", next - 1));
+            broken.push(format!(
+                "I5: stream {n}: expected all {all} events, found up to {}",
+                next - 1
+            ));
         }
     }
 }
@@ -300,7 +305,9 @@ fn lossy(plan: &Plan, record: &Record, index: usize) -> bool {
         RoomFault::SessionLapsed { .. } => !durable,
         _ => false,
     };
-    (!durable && !record.killed.is_empty()) || born_again(plan, record, index) || record.faults.iter().any(|(_, fault)| reported(fault))
+    (!durable && !record.killed.is_empty())
+        || born_again(plan, record, index)
+        || record.faults.iter().any(|(_, fault)| reported(fault))
 }
 
 /// Whether a store that lost data had the room born again.

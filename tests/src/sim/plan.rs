@@ -200,9 +200,8 @@ impl Plan {
             .map(|n| RoomSpec { key: format!("r{n}"), durable: dice.chance(650) })
             .collect();
         let heals_at = dice.within(6_000..=15_000);
-        let senders = (0..2 + dice.index(3))
-            .map(|_| sender(&mut dice, hosts, &rooms, heals_at))
-            .collect();
+        let senders =
+            (0..2 + dice.index(3)).map(|_| sender(&mut dice, hosts, &rooms, heals_at)).collect();
         let members = (0..1 + dice.index(3)).map(|_| (dice.index(hosts), dice.index(rooms.len())));
         let members = members.collect();
         let mut plan = Self {
@@ -358,13 +357,22 @@ fn config(dice: &mut Dice) -> HostConfig {
 
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "seed {} ({:?}): {} hosts, heals at {} ms", self.seed, self.profile, self.hosts, self.heals_at)?;
+        writeln!(
+            f,
+            "seed {} ({:?}): {} hosts, heals at {} ms",
+            self.seed, self.profile, self.hosts, self.heals_at
+        )?;
         for room in &self.rooms {
             let class = if room.durable { "durable" } else { "live" };
             writeln!(f, "  room {} is {class}", room.key)?;
         }
         for (n, sender) in self.senders.iter().enumerate() {
-            writeln!(f, "  sender {n} sends {} times through host-{}", sender.errands.len(), sender.via)?;
+            writeln!(
+                f,
+                "  sender {n} sends {} times through host-{}",
+                sender.errands.len(),
+                sender.via
+            )?;
         }
         for (host, room) in &self.members {
             writeln!(f, "  a member of {} is at host-{host}", self.rooms[*room].key)?;

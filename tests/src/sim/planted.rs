@@ -80,7 +80,8 @@ impl Planted {
     fn circles(&self, room: &RoomId, request: &Request) -> bool {
         let requests = self.requests.fetch_add(1, Ordering::Relaxed);
         if requests == REQUESTS {
-            self.journal.broken(format!("I6: {requests} requests; one of them: {room} {request:.200?}"));
+            self.journal
+                .broken(format!("I6: {requests} requests; one of them: {room} {request:.200?}"));
         }
         requests >= REQUESTS
     }
@@ -197,7 +198,8 @@ impl Transport for Planted {
                 Some(Ok(Answer::Append(AppendAnswer::Accepted { last, seq, life, standing }))),
             ) if !batch.is_empty() && last == Number(first.0 + batch.len() as u64 - 1) => {
                 // What was taken off, see `before`.
-                let last = if self.lost.swap(false, Ordering::Relaxed) { last.next() } else { last };
+                let last =
+                    if self.lost.swap(false, Ordering::Relaxed) { last.next() } else { last };
                 Ok(Answer::Append(AppendAnswer::Accepted { last, seq, life, standing }))
             }
             (_, Some(answer)) => answer,

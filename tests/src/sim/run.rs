@@ -128,12 +128,7 @@ async fn until(world: &World, at: u64) {
     tokio::time::sleep(wait).await;
 }
 
-fn take(
-    world: &Arc<World>,
-    step: Step,
-    remembered: &mut Option<Store>,
-    working: &mut JoinSet<()>,
-) {
+fn take(world: &Arc<World>, step: Step, remembered: &mut Option<Store>, working: &mut JoinSet<()>) {
     world.journal.say(format!("step {step:?}"));
     let world = world.clone();
     match step {

@@ -12,7 +12,9 @@ const SEEDS: u64 = 100;
 
 fn number(name: &str, default: u64) -> u64 {
     match env::var(name) {
-        Ok(text) => text.parse().unwrap_or_else(|_| panic!("expected a number in {name}: {text:?}")),
+        Ok(text) => {
+            text.parse().unwrap_or_else(|_| panic!("expected a number in {name}: {text:?}"))
+        }
         Err(_) => default,
     }
 }
@@ -80,12 +82,44 @@ fn the_same_seed_is_the_same_run() {
     }
 }
 
-/// A judge that finds nothing is no judge.
+/// Seeds that found a fault of the hosts when they were first run. Each is worth more than a new one: where
+/// chances fall otherwise today, it is still a busy run.
+#[test]
+fn seeds_that_found_something_stay_green() {
+    for (seed, profile) in [
+        // A move that was handed to another host had no end when the host that asked stopped.
+        (2, Profile::Calm),
+        (20, Profile::Network),
+        // A live room went back without the calls that its state knew of.
+        (43, Profile::Calm),
+        (60, Profile::Hosts),
+        // A process answered a call with what was meant for the process before it.
+        (7, Profile::Hosts),
+        // A source waited for a room that was offered to itself.
+        (98, Profile::Hosts),
+        // A late checkpoint trimmed the log under a room that read it again.
+        (358, Profile::Network),
+        // A room's producer that another activation had fenced asked again without a pause.
+        (397, Profile::Network),
+    ] {
+        let outcome = run(seed, profile, None);
+        assert!(outcome.is_clean(), "{outcome}");
+    }
+}
+
+/// A judge that finds nothing is no judge. The seed that found a bug last time is asked first.
 #[test]
 fn planted_bugs_are_found() {
     for bug in Bug::ALL {
-        let found = (1..=200).find(|seed| !run(*seed, Profile::Hosts, Some(bug)).is_clean());
-        assert!(found.is_some(), "{bug:?} is not found");
-        println!("{bug:?} is found by seed {found:?}");
+        let likely = match bug {
+            Bug::AppendsRepeats | Bug::LosesMessages | Bug::ReversesBatches => 1,
+            Bug::ForgetsTheFence => 147,
+            Bug::TrimsTooMuch => 4,
+            Bug::RepeatsEvents | Bug::ForgetsDeadLetters => 2,
+            Bug::HidesUnrest => 162,
+        };
+        let mut seeds = std::iter::once(likely).chain(1..=200);
+        let found = seeds.find(|seed| !run(*seed, Profile::Hosts, Some(bug)).is_clean());
+        assert!(found.is_some(), "no seed of 200 finds {bug:?}");
     }
 }

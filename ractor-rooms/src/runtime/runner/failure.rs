@@ -145,7 +145,8 @@ impl<R: RoomActor> RunnerState<R> {
         let core = self.meta.core.clone();
         let room = self.meta.shared.room.clone();
         let lease = self.meta.shared.lease.clone();
-        let mut pointer = self.meta.acquired.snapshot.clone().ok_or("the room has no checkpoint")?;
+        let mut pointer =
+            self.meta.acquired.snapshot.clone().ok_or("the room has no checkpoint")?;
         let start = core.clock.mark();
         let bytes = loop {
             match core.snapshot(&room, &pointer.key).await {
