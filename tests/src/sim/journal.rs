@@ -7,12 +7,11 @@ use ractor_rooms::{RoomEvent, RoomFault};
 
 use super::clock::SimTime;
 use super::plan::Act;
+use crate::oracle::SenderId;
 
-/// Who sent a message: senders count from 0, anew after their host has died; rooms from [`ROOM`].
-pub type From = u32;
-
-/// The first number of a room among the senders.
-pub const ROOM: From = 1_000_000;
+/// The first number of a room among the senders. Senders count from 0, with 1000 more for each start of their
+/// host.
+pub const ROOM: SenderId = 1_000_000;
 
 /// What a sender was told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,14 +51,14 @@ pub struct Stream {
     /// Whether it ended, because its host did.
     pub ended: bool,
     /// What came.
-    pub events: Vec<RoomEvent<(From, u64)>>,
+    pub events: Vec<RoomEvent<(SenderId, u64)>>,
 }
 
 /// Everything so far.
 #[derive(Debug, Default)]
 pub struct Record {
     /// By sender and number.
-    pub sent: BTreeMap<(From, u64), Sent>,
+    pub sent: BTreeMap<(SenderId, u64), Sent>,
     /// One for each stream.
     pub streams: Vec<Stream>,
     /// What the hosts reported.
@@ -67,7 +66,7 @@ pub struct Record {
     /// Hosts that died.
     pub killed: Vec<usize>,
     /// How often a message was tried, for those that fail at first.
-    pub tried: BTreeMap<(String, From, u64), u32>,
+    pub tried: BTreeMap<(String, SenderId, u64), u32>,
     /// How often each room was made.
     pub born: BTreeMap<String, u32>,
     /// Promises that were seen broken while it ran.

@@ -8,9 +8,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use ractor_rooms::{RoomEvent, RoomFault};
 
-use super::journal::{From, ROOM, Record, Sent, Stream, Told};
+use super::journal::{ROOM, Record, Sent, Stream, Told};
 use super::plan::{Act, Plan};
 use super::room::{Id, SimState, kind};
+use crate::oracle::SenderId;
 
 /// What is left of one room when all is quiet.
 #[derive(Clone, Debug, Default)]
@@ -99,8 +100,8 @@ impl<'a> Room<'a> {
                 (Told::Accepted, true) => !handled && !dead.contains(&id),
                 (Told::Accepted, false) => !handled,
                 (Told::Cast, dies) => {
-                    let gone = !handled && !(dies && dead.contains(&id));
-                    gone && !self.excuses_cast(id.0, sent)
+                    let there = handled || (dies && dead.contains(&id));
+                    !there && !self.excuses_cast(id.0, sent)
                 }
                 (Told::Pending, _) => {
                     broken.push(format!("I6: the sender of {id:?} still waits"));
@@ -115,7 +116,7 @@ impl<'a> Room<'a> {
     }
 
     /// A cast is not acknowledged: it may be refused with a report, or die with its sender's host.
-    fn excuses_cast(&self, from: From, sent: &Sent) -> bool {
+    fn excuses_cast(&self, from: SenderId, sent: &Sent) -> bool {
         let undelivered = self.record.faults.iter().any(|(host, fault)| {
             *host == sent.via
                 && matches!(fault, RoomFault::Undelivered { room, .. } if self.is(room))
@@ -139,7 +140,7 @@ impl<'a> Room<'a> {
             if self.plan.loses_data() || (!self.durable && self.lossy) {
                 continue;
             }
-            let from = ROOM + self.index as From;
+            let from = ROOM + self.index as SenderId;
             let relayed = self.state.relayed.iter().find(|(to, _)| *to as usize == target);
             let expected: Vec<u64> = (1..=relayed.map_or(0, |(_, count)| *count)).collect();
             let found = remains.state.notes.iter().filter(|id| id.0 == from);
@@ -148,7 +149,8 @@ impl<'a> Room<'a> {
             let complete = found == expected;
             let in_order = found.is_sorted_by(|a, b| a < b)
                 && found.last().unwrap_or(&0) <= expected.last().unwrap_or(&0);
-            if !complete && !(may_lose && in_order) {
+            let kept = complete || (may_lose && in_order);
+            if !kept {
                 let to = &self.plan.rooms[target].key;
                 broken.push(format!("I2: expected outputs {expected:?} in {to}, found {found:?}"));
             }
@@ -157,7 +159,7 @@ impl<'a> Room<'a> {
 
     /// I4: per sender, handling order is sending order.
     fn order(&self, broken: &mut Vec<String>) {
-        let mut last: BTreeMap<From, u64> = BTreeMap::new();
+        let mut last: BTreeMap<SenderId, u64> = BTreeMap::new();
         for (from, number) in self.state.notes.iter().filter(|id| id.0 < ROOM) {
             let before = last.insert(*from, *number).unwrap_or_default();
             if before > *number {

@@ -7,11 +7,12 @@ use ractor::ActorProcessingErr;
 use ractor_rooms::{Answer, Delivery, Reply, RoomActor, RoomContext};
 use serde::{Deserialize, Serialize};
 
-use super::journal::{From, Journal, ROOM};
+use super::journal::{Journal, ROOM};
+use crate::oracle::SenderId;
 use crate::rooms::{Class, Durable, Live};
 
 /// A message's sender and number.
-pub type Id = (From, u64);
+pub type Id = (SenderId, u64);
 
 /// What a room is told.
 #[allow(missing_docs, reason = "the fields are named as in the plan")]

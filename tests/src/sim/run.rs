@@ -9,7 +9,6 @@ use ractor_rooms::protocol::Store;
 use ractor_rooms::{MigrateTo, RoomHost, RoomRef};
 use tokio::task::JoinSet;
 
-use super::journal::Journal;
 use super::judge::{Remains, judge};
 use super::member::watch;
 use super::plan::{Plan, Profile, Step};
@@ -117,7 +116,9 @@ async fn live(world: &Arc<World>) -> Vec<String> {
     }
     let broken = come_to_rest(world).await;
     for host in 0..world.plan.hosts {
-        world.stop(host).await;
+        if let Some(stopping) = world.take(host) {
+            world.shut_down(&stopping).await;
+        }
     }
     watching.shutdown().await;
     if broken.is_empty() { world.journal.lock().broken.clone() } else { broken }
@@ -139,9 +140,9 @@ fn take(world: &Arc<World>, step: Step, remembered: &mut Option<Store>, working:
             working.spawn(async move { unload(&world, host, room).await });
         }
         Step::Stop { host, rest } => {
-            if world.host(host).is_some() {
+            if let Some(stopping) = world.take(host) {
                 working.spawn(async move {
-                    world.stop(host).await;
+                    world.shut_down(&stopping).await;
                     tokio::time::sleep(Duration::from_millis(rest)).await;
                     world.start(host).await;
                 });
@@ -239,7 +240,11 @@ async fn look(world: &World) -> Vec<String> {
         };
         match found {
             Ok(found) => remains.push(found),
-            Err(error) => return vec![format!("I6: {}: {error}", world.plan.rooms[index].key)],
+            Err(error) => {
+                let mut broken = world.journal.lock().broken.clone();
+                broken.push(format!("I6: {}: {error}", world.plan.rooms[index].key));
+                return broken;
+            }
         }
     }
     judge(&world.plan, &world.journal.lock(), &remains)
@@ -261,13 +266,4 @@ async fn remains_of<C: Class>(
     let dead = host.dead_letters::<SimRoom<C>>(key).await.map_err(|error| error.to_string())?;
     let dead = dead.into_iter().map(|letter| letter.error).collect();
     Ok(Remains { state, dead })
-}
-
-/// So that a run's journal can be looked at without its world.
-impl Journal {
-    /// The last lines.
-    pub fn tail(&self, lines: usize) -> Vec<String> {
-        let mut all = self.lines();
-        all.split_off(all.len().saturating_sub(lines))
-    }
 }

@@ -137,8 +137,7 @@ impl World {
     }
 
     /// Stops a host as it should be stopped.
-    pub async fn stop(&self, index: usize) {
-        let Some(host) = self.take(index) else { return };
+    pub async fn shut_down(&self, host: &RoomHost) {
         self.journal.say(format!("{} stops", host.id()));
         match tokio::time::timeout(BOUND, host.shutdown()).await {
             Ok(stopped) => self.journal.say(format!("{} stopped: {stopped:?}", host.id())),

@@ -20,6 +20,7 @@ fn number(name: &str, default: u64) -> u64 {
 }
 
 /// Runs the seeds of a profile, each of which must keep every promise.
+#[expect(clippy::print_stdout, reason = "a red seed must be looked at, and others may follow it")]
 fn seeds(profile: Profile) {
     let (first, count) = (number("ROOMS_FIRST_SEED", 1), number("ROOMS_SEEDS", SEEDS));
     let trace = env::var_os("ROOMS_TRACE").is_some();
