@@ -37,6 +37,8 @@ pub struct Sent {
     pub room: usize,
     /// Through which host.
     pub via: usize,
+    /// When, in milliseconds from the beginning.
+    pub at: u128,
     /// What it was.
     pub act: Act,
     /// What its sender was told.

@@ -109,10 +109,23 @@ impl<'a> Room<'a> {
                 }
                 (Told::HandedBack | Told::Unknown | Told::Lost, _) => false,
             };
-            if lost && !self.lossy {
+            if lost && !self.lossy && !self.not_known(id) {
                 broken.push(format!("I2: {id:?} was {:?} ({:?}) and is lost", sent.told, sent.act));
             }
         }
+    }
+
+    /// I10: what a store has lost is reported while a host that knows of it lives. Its sender's host does, and
+    /// hears of it with the sender's next message.
+    fn not_known(&self, (from, number): Id) -> bool {
+        let Some(loss) = self.plan.last_loss() else { return false };
+        let heard = |((other, later), sent): (Id, &Sent)| {
+            other == from
+                && later > number
+                && sent.told == Told::Accepted
+                && sent.at > u128::from(loss)
+        };
+        !self.sent().any(heard)
     }
 
     /// A cast is not acknowledged: it may be refused with a report, or die with its sender's host.
@@ -200,9 +213,19 @@ impl<'a> Room<'a> {
         }
     }
 
-    /// The messages that the dead letters name.
+    /// The messages that the dead letters name, or the reports of those that the store has lost.
     fn dead(&self) -> BTreeSet<Id> {
-        self.remains[self.index].dead.iter().filter_map(|error| parse(error)).collect()
+        let reported = self.record.faults.iter().filter_map(|(_, fault)| match fault {
+            RoomFault::DeadLetter { room, error } if self.is(room) => Some(error),
+            _ => None,
+        });
+        let reported = reported.filter(|_| self.plan.loses_data());
+        self.remains[self.index]
+            .dead
+            .iter()
+            .chain(reported)
+            .filter_map(|error| parse(error))
+            .collect()
     }
 
     /// A message is given up only if it cannot be handled, and once (section 4, panics and poison).

@@ -227,7 +227,13 @@ impl Plan {
 
     /// Whether the store may lose what it had accepted.
     pub fn loses_data(&self) -> bool {
-        self.steps.iter().any(|(_, step)| matches!(step, Step::GoBack | Step::Forget))
+        self.last_loss().is_some()
+    }
+
+    /// When it does for the last time, in milliseconds from the beginning.
+    pub fn last_loss(&self) -> Option<u64> {
+        let losses = self.steps.iter().filter(|(_, s)| matches!(s, Step::GoBack | Step::Forget));
+        losses.map(|(at, _)| *at).max()
     }
 
     fn make_trouble(&mut self, dice: &mut Dice) {

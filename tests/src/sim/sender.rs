@@ -38,7 +38,8 @@ pub async fn send_all(world: Arc<World>, sender: usize) {
 
 async fn one<C: Class>(world: &World, host: &RoomHost, via: usize, id: Id, errand: &Errand) {
     let room: RoomRef<SimRoom<C>> = host.room(world.plan.rooms[errand.room].key.clone());
-    let sent = Sent { room: errand.room, via, act: errand.act, told: Told::Pending };
+    let at = world.now().as_millis();
+    let sent = Sent { room: errand.room, via, at, act: errand.act, told: Told::Pending };
     world.journal.lock().sent.insert(id, sent);
     world.journal.say(format!("{} sends {id:?} to {room:?}: {:?}", host.id(), errand.act));
     let durable = |room: usize| world.plan.rooms[room].durable;
