@@ -254,6 +254,53 @@ async fn faults_aim_at_one_host() {
     ask(&b, Request::Read).await.unwrap();
 }
 
+#[tokio::test]
+async fn a_stalled_host_waits_until_it_goes_on() {
+    let t = faulty(FaultPlan::calm());
+    let a = open(&t, "a").await;
+    ask(&t, offer("a")).await.unwrap();
+    acquire(&t, &a, 1).await.unwrap();
+    let mut pushes = t.subscribe(&a).await.unwrap();
+    let (of_a, of_b) = (t.for_host(host("a")), t.for_host(host("b")));
+    t.stall(&host("a"));
+    let mut held = Box::pin(ask(&of_a, append(1)));
+    assert!(held.as_mut().now_or_never().is_none(), "the call did not wait");
+    ask(&of_b, append(1)).await.unwrap();
+    assert!(pushes.next().now_or_never().is_none(), "a push reached a host that is stalled");
+    t.resume(&host("a"));
+    held.await.unwrap();
+    assert!(pushes.next().await.is_some(), "a push was lost that had only to wait");
+    t.stall(&host("b"));
+    t.heal();
+    ask(&of_b, Request::Read).await.unwrap();
+}
+
+#[tokio::test]
+async fn what_takes_time_is_carried_out_all_the_same() {
+    let longest = Duration::from_millis(3);
+    let t = faulty(FaultPlan {
+        request_takes: longest,
+        answer_takes: longest,
+        push_takes: longest,
+        ..FaultPlan::calm()
+    });
+    let a = open(&t, "a").await;
+    ask(&t, offer("a")).await.unwrap();
+    acquire(&t, &a, 1).await.unwrap();
+    let mut pushes = t.subscribe(&a).await.unwrap();
+    for number in 1..=20 {
+        ask(&t, append(number)).await.unwrap();
+        let push = pushes.next().await;
+        assert!(matches!(push, Some(Push::Entry { entry, .. }) if entry.first.0 == number));
+    }
+    // Who stops waiting before the request arrives has sent nothing.
+    let far = FaultPlan { request_takes: Duration::from_secs(3_600), ..FaultPlan::calm() };
+    t.set_plan(far);
+    assert!(ask(&t, append(21)).now_or_never().is_none(), "it took no time");
+    t.set_plan(FaultPlan::calm());
+    assert!(matches!(ask(&t, append(21)).await, Ok(Answer::Append(AppendAnswer::Accepted { .. }))));
+}
+
 /// Without a view of its own, a host is known by what its calls name.
 #[tokio::test]
 async fn cut_host_is_known_by_its_lease() {

@@ -12,6 +12,7 @@ pub mod holes;
 pub mod meddler;
 pub mod oracle;
 pub mod rooms;
+pub mod sim;
 pub mod trace;
 pub mod wait;
 

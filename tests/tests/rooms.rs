@@ -32,6 +32,8 @@ mod moves;
 mod poison;
 #[path = "rooms/room_to_room.rs"]
 mod room_to_room;
+#[path = "rooms/simulation.rs"]
+mod simulation;
 #[path = "rooms/snapshots.rs"]
 mod snapshots;
 #[path = "rooms/timers.rs"]

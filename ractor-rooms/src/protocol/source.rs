@@ -435,9 +435,14 @@ impl Source {
             // An adopter had it and gave it back, or it moved on already.
             None => match &view.phase {
                 Phase::Parked { why } => self.resume(declined(why)),
+                // Whoever gave it to this host waits for it, and so would this host.
+                Phase::Offered { to, .. } if *to == self.me => self.resume(None),
                 Phase::Offered { .. } | Phase::Running => {
+                    let same = self.state == SourceState::Offered;
                     self.state = SourceState::Offered;
-                    vec![SourceAction::Watch]
+                    // A deadline per offer that is seen, not per look: the first one may have passed.
+                    let arm = (!same).then_some(SourceAction::Arm(SourceTimer::Offer));
+                    arm.into_iter().chain([SourceAction::Watch]).collect()
                 }
                 Phase::Closed { .. } => self.gone(),
             },
@@ -470,6 +475,7 @@ impl Source {
             return self.overtaken(view);
         }
         match &view.phase {
+            Phase::Offered { to, .. } if *to == self.me => self.resume(None),
             Phase::Offered { .. } | Phase::Running => vec![SourceAction::Watch],
             // The offered host declined: no need to wait for the deadline.
             Phase::Parked { why } => self.resume(declined(why)),

@@ -64,9 +64,11 @@ impl CallTable {
         }
     }
 
-    /// The calls that wait now.
+    /// The calls that wait now, oldest first.
     pub(crate) fn pending(&self) -> Vec<u64> {
-        self.waiting.iter().map(|entry| *entry.key()).collect()
+        let mut pending: Vec<u64> = self.waiting.iter().map(|entry| *entry.key()).collect();
+        pending.sort_unstable();
+        pending
     }
 
     /// Nobody waits for a call any more.

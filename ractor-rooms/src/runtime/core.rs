@@ -136,6 +136,8 @@ pub(crate) struct HostCore {
     /// Bytes that all ways hold in case the store forgets them.
     pub(crate) windows: Arc<AtomicUsize>,
     incarnation: RwLock<Incarnation>,
+    /// The number of the first incarnation of this process: calls of an earlier one waited in another.
+    born: u64,
     couriers: DashMap<RoomId, Arc<Courier>>,
     routes: DashMap<RoomId, Arc<dyn Any + Send + Sync>>,
     sessions: RwLock<SessionCache>,
@@ -181,6 +183,7 @@ impl HostCore {
             inbox: Mutex::new(0),
             letters: Letters::default(),
             windows: Arc::default(),
+            born: incarnation.number,
             incarnation: RwLock::new(incarnation),
             couriers: DashMap::new(),
             routes: DashMap::new(),
@@ -221,8 +224,14 @@ impl HostCore {
     pub(crate) fn stop(&self) {
         self.stopped.store(true, Ordering::SeqCst);
         self.stop.send_replace(true);
-        for courier in &self.couriers {
+        // In order: who waits is woken by it, and a simulation replays the order.
+        let mut couriers: Vec<_> = self.couriers.iter().map(|c| c.value().clone()).collect();
+        couriers.sort_unstable_by(|a, b| a.target().cmp(b.target()));
+        for courier in couriers {
             courier.stop();
+        }
+        for call in self.calls.pending() {
+            self.calls.complete(call, Outcome::Unknown);
         }
         self.couriers.clear();
         self.routes.clear();
@@ -543,8 +552,11 @@ impl HostCore {
     /// Sends an outcome to whoever waits for it.
     pub(crate) fn deliver(self: &Arc<Self>, addr: ReplyAddr, outcome: Outcome) {
         match addr {
-            ReplyAddr::Host { incarnation, call } if incarnation.host == self.id => {
-                // Also for an earlier incarnation of this process, whose callers still wait here.
+            ReplyAddr::Host { incarnation, call }
+                if incarnation.host == self.id && incarnation.number >= self.born =>
+            {
+                // Also for an earlier incarnation of this process, whose callers still wait here. A process
+                // before this one counted its calls from the same number.
                 self.calls.complete(call, outcome);
             }
             ReplyAddr::Host { incarnation, call } => {

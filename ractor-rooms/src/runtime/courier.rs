@@ -138,6 +138,11 @@ impl Courier {
         })
     }
 
+    /// The room that it brings messages to.
+    pub(crate) fn target(&self) -> &RoomId {
+        &self.target
+    }
+
     /// Sets who is told of progress.
     pub(crate) fn on_progress(&self, told: impl Fn() + Send + Sync + 'static) {
         *self.progress.lock() = Some(Arc::new(told));
@@ -441,11 +446,21 @@ impl Courier {
             }
             SenderAction::NewProducer { at } => {
                 let mut state = self.state.lock();
-                if let Producer::Host(old) = &state.producer {
-                    let number = old.number.max(at.0).saturating_add(1);
-                    state.producer = Producer::Host(Incarnation { host: old.host.clone(), number });
+                match &state.producer {
+                    Producer::Host(old) => {
+                        let number = old.number.max(at.0).saturating_add(1);
+                        let host = old.host.clone();
+                        state.producer = Producer::Host(Incarnation { host, number });
+                        Step::Nothing
+                    }
+                    // Another activation has taken the room's numbers over, and says what there is to say.
+                    Producer::Room(..) => {
+                        drop(state);
+                        self.abandon();
+                        Step::Nothing
+                    }
+                    Producer::Activation(..) => Step::Pause, // it cannot be another
                 }
-                Step::Nothing
             }
             SenderAction::Backoff => {
                 // A host was just found, or nothing has changed: either way the next try is soon.

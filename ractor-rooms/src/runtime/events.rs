@@ -163,17 +163,19 @@ impl Watch {
 
 impl Watches {
     pub(crate) fn clear(&self) {
-        for watch in self.rooms.iter() {
+        for room in self.rooms() {
+            let Some((_, watch)) = self.rooms.remove(&room) else { continue };
             for (_, queue) in &watch.members {
                 queue.end();
             }
         }
-        self.rooms.clear();
     }
 
-    /// The rooms that somebody watches.
+    /// The rooms that somebody watches, in order.
     pub(crate) fn rooms(&self) -> Vec<RoomId> {
-        self.rooms.iter().map(|w| w.key().clone()).collect()
+        let mut rooms: Vec<RoomId> = self.rooms.iter().map(|w| w.key().clone()).collect();
+        rooms.sort_unstable();
+        rooms
     }
 
     pub(crate) fn closed(&self, room: &RoomId, life: Life, reason: &str) {

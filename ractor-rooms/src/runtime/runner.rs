@@ -63,6 +63,8 @@ pub(crate) struct Meta<R: RoomActor> {
     /// older than what is in the mailbox.
     unread: VecDeque<Waiting<R::Msg>>,
     failure: Option<String>,
+    /// The state is older than what was handled, until the log is read to its end again.
+    went_back: bool,
     /// Failures of logged messages under this lease.
     failures: u64,
     outputs: BTreeMap<RoomId, Vec<Arc<Courier>>>,
@@ -123,6 +125,12 @@ impl<R: RoomActor> Meta<R> {
             && self.unread.is_empty()
             && !self.shared.dirty.load(Ordering::Relaxed)
             && self.shared.freeze.load(Ordering::Relaxed) == 0
+    }
+
+    /// Whether what is left is to stay in the log, because the room freezes. Not before a state that went back
+    /// has everything again: it must not be saved as it is.
+    fn stops(&self) -> bool {
+        self.freezing() && !self.went_back
     }
 
     /// Whether messages are taken now.

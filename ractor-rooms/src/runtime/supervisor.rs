@@ -21,7 +21,7 @@ mod session;
 mod slot;
 mod sweeping;
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -60,7 +60,8 @@ pub(crate) struct Supervisor {
     core: Arc<HostCore>,
     kinds: Kinds,
     me: ActorRef<RoomSupervisorMessage>,
-    slots: HashMap<RoomId, Slot>,
+    /// In order, so that what is done to all of them is done in the same one in each run of a simulation.
+    slots: BTreeMap<RoomId, Slot>,
     keeper: SessionKeeper,
     /// The generation in which all that runs here is proved.
     proved: Generation,
@@ -94,7 +95,7 @@ impl Actor for RoomSupervisor {
             core,
             kinds,
             me,
-            slots: HashMap::new(),
+            slots: BTreeMap::new(),
             keeper,
             proved,
             // One may have begun before anybody listened.

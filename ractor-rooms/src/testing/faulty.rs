@@ -126,13 +126,25 @@ impl<T: Transport + ?Sized> FaultyTransport<T> {
         self.shared.lock().cut.insert(host.clone());
     }
 
-    /// Lets a host reach the store again.
+    /// Stalls a host, as one whose process is paused: its calls and its pushes wait for
+    /// [`FaultyTransport::resume`]. A call whose caller stops waiting before is lost.
+    pub fn stall(&self, host: &HostId) {
+        self.shared.lock().stall(host);
+    }
+
+    /// Lets a host go on that was stalled.
+    pub fn resume(&self, host: &HostId) {
+        self.shared.lock().resume(host);
+    }
+
+    /// Lets a host reach the store again that was cut off.
     pub fn restore(&self, host: &HostId) {
         self.shared.lock().cut.remove(host);
     }
 
     /// No more faults: the plan is calm, every host reaches the store, faults that wait for their call
-    /// are forgotten and held calls go on. What is delayed still comes; [`FaultyTransport::flush`]
+    /// are forgotten and held calls go on. Calls and pushes take as long as before. What is delayed still
+    /// comes; [`FaultyTransport::flush`]
     /// brings it at once.
     pub fn heal(&self) {
         self.shared.lock().heal();
@@ -165,7 +177,7 @@ impl<T: Transport + ?Sized> FaultyTransport<T> {
     /// One call: what is due from earlier goes first, then this one, as the plan has it.
     ///
     /// The order is that of the calls, not of the awaits, as far as the transport underneath does its
-    /// work when it is called.
+    /// work when it is called and the plan lets requests take no time.
     fn call<R: Send + 'static>(
         &self,
         operation: Operation,
@@ -175,13 +187,45 @@ impl<T: Transport + ?Sized> FaultyTransport<T> {
     ) -> TransportFuture<'_, R> {
         let host = self.host.clone().or(host);
         let inner = &*self.shared.inner;
-        let Decision { due, fault, gate, answer_after } =
+        let Decision { due, fault, gate, answer_after, takes } =
             self.shared.lock().decide(operation, host.as_ref(), &what);
         let due: Vec<BoxFuture<'_, ()>> = due.into_iter().map(|late| late(inner)).collect();
         if let Some(gate) = &gate {
             gate.hit();
         }
-        let outcome: TransportFuture<'_, R> = match fault {
+        if takes == (Duration::ZERO, Duration::ZERO) {
+            let outcome = self.carry_out(fault, gate, answer_after, run);
+            return async move {
+                for late in due {
+                    late.await;
+                }
+                outcome.await
+            }
+            .boxed();
+        }
+        let this = self.clone();
+        async move {
+            for late in due {
+                late.await;
+            }
+            tokio::time::sleep(takes.0).await;
+            let outcome = this.carry_out(fault, gate, answer_after, run).await;
+            tokio::time::sleep(takes.1).await;
+            outcome
+        }
+        .boxed()
+    }
+
+    /// One call as its fault has it.
+    fn carry_out<R: Send + 'static>(
+        &self,
+        fault: Option<Fault>,
+        gate: Option<Arc<Gate>>,
+        answer_after: Option<Duration>,
+        run: impl for<'t> Fn(&'t T) -> TransportFuture<'t, R> + Send + Sync + 'static,
+    ) -> TransportFuture<'_, R> {
+        let inner = &*self.shared.inner;
+        match fault {
             None => run(inner),
             Some(Fault::Refuse) => refused().boxed(),
             Some(Fault::LoseRequest) => unanswered(answer_after).boxed(),
@@ -229,14 +273,7 @@ impl<T: Transport + ?Sized> FaultyTransport<T> {
                 }
                 .boxed()
             }
-        };
-        async move {
-            for late in due {
-                late.await;
-            }
-            outcome.await
         }
-        .boxed()
     }
 }
 

@@ -36,10 +36,11 @@ const MOVE: &str = "
     Doubtful      | SawOurs | Doubtful/self: Park(a)
     Doubtful      | SawClosed, SawClosedLater, Lost | Gone: Release, Report
     Doubtful      | SawOffered, SawParked, SawDeclined, SawBlocked | Offered: Arm(Offer), Watch
-    Doubtful      | SawOfferedOn, SawRunningFree | Offered: Watch
+    Doubtful      | SawOfferedOn, SawRunningFree | Offered: Arm(Offer), Watch
     Doubtful      | SawPeer | Relaying(b 6): Arm(Relay), Watch
     Doubtful      | SawPeerAgain | Relaying(c 7): Arm(Relay), Watch
-    Doubtful      | Parked, SawOfferedToUs, SawGivenBack, SawPeerDead | Resuming: Reacquire
+    Doubtful      | Parked, SawOfferedToUs, SawOfferedOnToUs | Resuming: Reacquire
+    Doubtful      | SawGivenBack, SawPeerDead | Resuming: Reacquire
     Doubtful      | OtherGeneration | Resuming: Reassert
     Doubtful      | else | reject
 
@@ -50,21 +51,23 @@ const MOVE: &str = "
     Doubtful/self | SawPeerSettled | Adopted(b): Release
     Doubtful/self | SawClosed, SawClosedLater, Lost | Gone: Release, Report
     Doubtful/self | SawOffered, SawParked, SawDeclined, SawBlocked | Offered: Arm(Offer), Watch
-    Doubtful/self | SawOfferedOn, SawRunningFree | Offered: Watch
+    Doubtful/self | SawOfferedOn, SawRunningFree | Offered: Arm(Offer), Watch
     Doubtful/self | SawPeer | Relaying(b 6): Arm(Relay), Watch
     Doubtful/self | SawPeerAgain | Relaying(c 7): Arm(Relay), Watch
-    Doubtful/self | Parked, SawOfferedToUs, SawGivenBack, SawPeerDead | Resuming: Reacquire
+    Doubtful/self | Parked, SawOfferedToUs, SawOfferedOnToUs | Resuming: Reacquire
+    Doubtful/self | SawGivenBack, SawPeerDead | Resuming: Reacquire
     Doubtful/self | OtherGeneration | Resuming: Reassert
     Doubtful/self | else | reject
 
     Offered       | FreezeFired, RelayFired | =
-    Offered       | SawOurs, SawOffered, SawOfferedToUs, SawOfferedOn, SawRunningFree | =: Watch
+    Offered       | SawOurs, SawOffered, SawOfferedOn, SawRunningFree | =: Watch
     Offered       | SawUsSettled | Adopted(a): Release
     Offered       | SawPeerSettled | Adopted(b): Release
     Offered       | SawClosed, SawClosedLater, Lost | Gone: Release, Report
     Offered       | SawPeer | Relaying(b 6): Arm(Relay), Watch
     Offered       | SawPeerAgain | Relaying(c 7): Arm(Relay), Watch
     Offered       | SawDeclined, SawBlocked | Resuming(capacity): Reacquire
+    Offered       | SawOfferedToUs, SawOfferedOnToUs | Resuming: Reacquire
     Offered       | SawParked, SawGivenBack, SawPeerDead, OfferFired | Resuming: Reacquire
     Offered       | OtherGeneration | Resuming: Reassert
     Offered       | else | reject
@@ -76,9 +79,9 @@ const MOVE: &str = "
     Relaying      | SawUsSettled | Adopted(a): Release
     Relaying      | SawPeerSettled | Adopted(b): Release
     Relaying      | SawClosedLater, Lost | Gone: Release, Report
-    Relaying      | SawOfferedOn, SawRunningFree | Offered: Watch
+    Relaying      | SawOfferedOn, SawRunningFree | Offered: Arm(Offer), Watch
     Relaying      | SawPeerAgain | Relaying(c 7): Arm(Relay), Watch
-    Relaying      | SawGivenBack, SawPeerDead | Resuming: Reacquire
+    Relaying      | SawGivenBack, SawPeerDead, SawOfferedOnToUs | Resuming: Reacquire
     Relaying      | OtherGeneration | Resuming: Reassert
     Relaying      | else | reject
 
@@ -134,7 +137,7 @@ const STATES: [&str; 15] = [
     "Abandoned",
     "Gone",
 ];
-const EVENTS: [&str; 32] = [
+const EVENTS: [&str; 33] = [
     "Froze",
     "FreezeFailed",
     "Uploaded",
@@ -157,6 +160,7 @@ const EVENTS: [&str; 32] = [
     "SawUsSettled",
     "SawGivenBack",
     "SawOfferedOn",
+    "SawOfferedOnToUs",
     "SawRunningFree",
     "SawClosedLater",
     "Reacquired",
@@ -256,6 +260,7 @@ fn event(name: &str) -> SourceEvent {
         "SawUsSettled" => saw(6, owner("a"), true, Phase::Running),
         "SawGivenBack" => saw(6, None, false, parked(ParkReason::GivenBack)),
         "SawOfferedOn" => saw(6, None, false, offered("c")),
+        "SawOfferedOnToUs" => saw(6, None, false, offered("a")),
         "SawRunningFree" => saw(6, None, false, Phase::Running),
         "SawClosedLater" => saw(6, None, false, closed()),
         "Reacquired" => SourceEvent::Reacquired,

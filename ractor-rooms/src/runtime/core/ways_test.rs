@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use ractor::ActorProcessingErr;
 use serde::{Deserialize, Serialize};
 
+use super::super::courier::Courier;
 use crate::{Delivery, HostConfig, MemoryTransport, Reply, RoomActor, RoomContext, RoomHost};
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -89,4 +91,27 @@ async fn ways_that_nobody_uses_are_forgotten_and_their_numbers_are_not() {
     for host in [sends, runs] {
         host.shutdown().await.expect("it stops");
     }
+}
+
+/// An activation that lost the room must not ask for ever to go on with its numbers.
+#[tokio::test]
+async fn numbers_that_another_activation_took_over_are_let_go() {
+    let store = MemoryTransport::new();
+    let host = host("runs", 10, &store).await;
+    let room = host.room::<Notes>("room");
+    room.send(Note::Take(1)).await.expect("it is accepted");
+    let id = room.room().expect("a name").clone();
+    let life = store.inspect(|store| store.record(&id).map(|record| record.life)).expect("a life");
+    for epoch in [u64::MAX - 1, 5] {
+        let own = Courier::own(&host.core, id.clone(), life, epoch);
+        own.send_for_room(Bytes::from_static(b"no message"));
+        let done = async {
+            while own.is_busy() {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        let in_time = tokio::time::timeout(Duration::from_secs(10), done).await;
+        in_time.unwrap_or_else(|_| panic!("under epoch {epoch} it still asks"));
+    }
+    host.shutdown().await.expect("it stops");
 }

@@ -5,15 +5,16 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::FutureExt;
 
-use super::super::core::RoomFault;
+use super::super::core::{HostCore, RoomFault};
 use super::super::room_actor::RoomActor;
 use super::super::runner_handle::RunnerEvent;
 use super::super::wire::{EventPayload, decode_message, encode_event};
 use super::start::{couriers, read_snapshot};
 use super::{Phase, RunnerState};
 use crate::delivery::Delivery;
-use crate::id::{Number, Producer};
-use crate::protocol::record::{Answer, DeadLetter, OwnerAnswer, Request};
+use crate::id::{Number, Producer, RoomId};
+use crate::protocol::record::{Answer, DeadLetter, Lease, OwnerAnswer, Request, SnapshotRef};
+use crate::transport::TransportErr;
 
 /// A message of the log.
 pub(super) struct Culprit {
@@ -143,14 +144,26 @@ impl<R: RoomActor> RunnerState<R> {
     async fn try_reload(&mut self, actor: &R) -> Result<(), String> {
         let core = self.meta.core.clone();
         let room = self.meta.shared.room.clone();
-        let pointer = self.meta.acquired.snapshot.clone().ok_or("the room has no checkpoint")?;
+        let lease = self.meta.shared.lease.clone();
+        let mut pointer =
+            self.meta.acquired.snapshot.clone().ok_or("the room has no checkpoint")?;
         let start = core.clock.mark();
         let bytes = loop {
             match core.snapshot(&room, &pointer.key).await {
                 Ok(Some(bytes)) => break bytes,
-                Ok(None) => {
-                    return Err(format!("the store lost the bytes of snapshot {}", pointer.number));
-                }
+                Ok(None) => match newer_checkpoint(&core, &room, &lease, &pointer).await {
+                    Ok(Some(newer)) => pointer = newer,
+                    Ok(None) => {
+                        let number = pointer.number;
+                        return Err(format!("the store lost the bytes of snapshot {number}"));
+                    }
+                    Err(error) => {
+                        if core.clock.elapsed_since(start) > core.config.restore_timeout {
+                            return Err(error.to_string());
+                        }
+                        tokio::time::sleep(core.config.retry_interval).await;
+                    }
+                },
                 Err(error) => {
                     if core.clock.elapsed_since(start) > core.config.restore_timeout {
                         return Err(error.to_string());
@@ -159,6 +172,7 @@ impl<R: RoomActor> RunnerState<R> {
                 }
             }
         };
+        self.meta.acquired.snapshot = Some(pointer.clone());
         let limit = core.config.max_snapshot_bytes;
         let scope = self.ctx.scope();
         let life = self.meta.shared.life;
@@ -172,10 +186,12 @@ impl<R: RoomActor> RunnerState<R> {
         self.ctx.sink.settle(false);
         let body = body.map_err(|e| e.to_string())?;
         self.ctx.timers = body.timers;
+        // The state knows of these calls, also of those whose answers it knows no more.
+        self.ctx.calls = body.calls;
         self.meta.ticking.clear();
         if R::DELIVERY == Delivery::Durable {
+            self.meta.went_back = true;
             // The replay sends, emits and calls again, under the same numbers.
-            self.ctx.calls = body.calls;
             self.ctx.next_call = body.next_call;
             self.ctx.rng_count = body.rng_count;
             self.meta.consumer = body.consumer;
@@ -209,4 +225,17 @@ impl<R: RoomActor> RunnerState<R> {
             Err(error) => tracing::warn!(%error, "roll-back notice"),
         }
     }
+}
+
+/// The checkpoint that the record points to, if it came after this one under the same lease: the room may
+/// not have heard of it yet, or never, and the bytes before it are gone.
+pub(super) async fn newer_checkpoint(
+    core: &HostCore,
+    room: &RoomId,
+    lease: &Lease,
+    than: &SnapshotRef,
+) -> Result<Option<SnapshotRef>, TransportErr> {
+    let Some(view) = core.view(room).await? else { return Ok(None) };
+    let mine = view.seen.epoch == lease.epoch && view.seen.owner.as_ref() == Some(&lease.owner);
+    Ok(view.snapshot.filter(|snapshot| mine && snapshot.number > than.number))
 }

@@ -15,7 +15,7 @@ use super::super::reply::Answer as CallAnswer;
 use super::super::room_actor::RoomActor;
 use super::super::runner_handle::RunnerEvent;
 use super::super::wire::{Payload, decode_message, encode_payload};
-use super::failure::Culprit;
+use super::failure::{Culprit, newer_checkpoint};
 use super::{Closing, Control, HostMessage, Phase, RunnerState, Waiting};
 use crate::delivery::Delivery;
 use crate::id::{Millis, Number, Position};
@@ -138,7 +138,7 @@ impl<R: RoomActor> RunnerState<R> {
             Intake::Known | Intake::Behind => entry.batch.len(),
         };
         for (index, frame) in entry.batch.iter().enumerate().skip(skip) {
-            if self.meta.freezing() || self.meta.phase == Phase::Gone {
+            if self.meta.stops() || self.meta.phase == Phase::Gone {
                 return Flow::Stop;
             }
             let number = Number(entry.first.0.saturating_add(index as u64));
@@ -289,7 +289,7 @@ impl<R: RoomActor> RunnerState<R> {
 
     /// The same, with a first page that was read already, from where the room is.
     async fn catch_up_from(&mut self, actor: &R, mut first: Option<Page>) {
-        while self.meta.phase != Phase::Gone && !self.meta.freezing() {
+        while self.meta.phase != Phase::Gone && !self.meta.stops() {
             let request = Request::ReadLog {
                 lease: self.meta.shared.lease.clone(),
                 after: self.meta.consumer.position(),
@@ -304,13 +304,20 @@ impl<R: RoomActor> RunnerState<R> {
                 Ok(_) => return self.lose(),
                 Err(error) => {
                     tracing::debug!(room = %self.meta.shared.room, %error, "read log");
-                    if self.meta.phase == Phase::Live {
+                    if self.meta.phase == Phase::Live && !self.meta.went_back {
                         return; // read again when the host compares heads
+                    }
+                    let (room, lease) = (&self.meta.shared.room, &self.meta.shared.lease);
+                    if self.meta.core.is_stale(room, lease) {
+                        return self.lose(); // the state is no good to re-assert
                     }
                     tokio::time::sleep(self.meta.core.config.retry_interval).await;
                     continue;
                 }
             };
+            if self.meta.went_back && !self.reads_all(actor).await {
+                continue;
+            }
             let mut again = false;
             for entry in &page.entries {
                 let intake = self.meta.consumer.read(entry);
@@ -324,9 +331,32 @@ impl<R: RoomActor> RunnerState<R> {
                 }
             }
             if !again && !page.more {
+                self.meta.went_back = false;
                 self.meta.consumer.caught_up(page.head);
                 self.meta.note_received();
                 return;
+            }
+        }
+    }
+
+    /// Whether a page that was just read has all that follows a checkpoint to which the room went back. A
+    /// checkpoint that was sent before the failure may take effect at any later time, and trims the log
+    /// under the replay: then the room goes back to that one instead.
+    async fn reads_all(&mut self, actor: &R) -> bool {
+        let (core, room) = (self.meta.core.clone(), self.meta.shared.room.clone());
+        let (lease, pointer) = (self.meta.shared.lease.clone(), &self.meta.acquired.snapshot);
+        let Some(pointer) = pointer.clone() else { return true };
+        match newer_checkpoint(&core, &room, &lease, &pointer).await {
+            Ok(None) => true,
+            Ok(Some(newer)) => {
+                self.meta.acquired.snapshot = Some(newer);
+                self.reload(actor).await;
+                false
+            }
+            Err(error) => {
+                tracing::debug!(%room, %error, "checkpoint");
+                tokio::time::sleep(core.config.retry_interval).await;
+                false
             }
         }
     }

@@ -167,7 +167,9 @@ impl<R: RoomActor> RunnerState<R> {
 
     /// Saves a checkpoint beside the room: the bytes are made now, the rest happens while it goes on.
     pub(super) fn checkpoint(&mut self) {
-        let busy = self.meta.checkpointing || self.meta.phase != Phase::Live;
+        // A state that went back must not be saved before it has everything again: an earlier checkpoint may
+        // have trimmed what it lacks.
+        let busy = self.meta.checkpointing || self.meta.phase != Phase::Live || self.meta.went_back;
         self.meta.checkpoint_due =
             busy || self.meta.failure.is_some() || !self.meta.unread.is_empty();
         if self.meta.checkpoint_due {

@@ -37,6 +37,9 @@ pub(crate) struct StartArgs<R: RoomActor> {
     pub(crate) args: Option<R::Arguments>,
 }
 
+/// How many calls a live room may make in one epoch before their numbers reach those of the next.
+const CALLS_OF_AN_EPOCH: u64 = 1 << 20;
+
 /// Why a room could not be made.
 #[derive(Debug, Error)]
 #[error("{0}")]
@@ -86,6 +89,7 @@ impl<R: RoomActor> RunnerState<R> {
             Some(_) | None => (acquired.out_seq, Vec::new()),
         };
         let (room, lease) = (shared.room.clone(), shared.lease.clone());
+        let lease_epoch = lease.epoch.0;
         let emitter = Emitter::new(&core, room, lease, published, events);
         let mut ctx = RoomContext {
             core: core.clone(),
@@ -107,6 +111,11 @@ impl<R: RoomActor> RunnerState<R> {
             ctx.timers = body.timers;
             ctx.calls = body.calls;
             ctx.next_call = body.next_call;
+            if !durable && acquired.recovered {
+                // The former activation made calls that this one does not know of; their late answers must
+                // find nobody. Epochs grow, so that each recovery has numbers of its own.
+                ctx.next_call = ctx.next_call.max(lease_epoch.saturating_mul(CALLS_OF_AN_EPOCH));
+            }
             ctx.rng_count = body.rng_count;
             consumer = body.consumer;
             if let Some(pointer) = &acquired.snapshot {
@@ -138,6 +147,7 @@ impl<R: RoomActor> RunnerState<R> {
             consumer,
             unread,
             failure: None,
+            went_back: false,
             failures: 0,
             outputs,
             own: None,

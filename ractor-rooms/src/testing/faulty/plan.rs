@@ -176,6 +176,13 @@ pub struct FaultPlan {
     pub except: BTreeSet<Operation>,
     /// How long a caller waits before it is told that there was no answer; not at all without.
     pub answer_after: Option<Duration>,
+    /// The longest that a request is on its way before it is carried out, chosen anew for each in whole
+    /// milliseconds. It is lost when its caller stops waiting before. Requests overtake each other.
+    pub request_takes: Duration,
+    /// The longest that an answer is on its way, in the same manner.
+    pub answer_takes: Duration,
+    /// The longest that a push is on its way, in the same manner. Those of one stream keep their order.
+    pub push_takes: Duration,
 }
 
 impl FaultPlan {

@@ -1,6 +1,6 @@
 //! Which fault comes next, and what waits.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -41,6 +41,7 @@ pub(super) struct State<T: ?Sized> {
     dice: Dice,
     aims: Vec<Aim>,
     held: Vec<Arc<Gate>>,
+    stalled: BTreeMap<HostId, Arc<Gate>>,
     late_pushes: Vec<LatePush>,
 }
 
@@ -50,6 +51,8 @@ pub(super) struct Decision<T: ?Sized> {
     pub(super) fault: Option<Fault>,
     pub(super) gate: Option<Arc<Gate>>,
     pub(super) answer_after: Option<Duration>,
+    /// How long the request and the answer are on their way.
+    pub(super) takes: (Duration, Duration),
 }
 
 impl<T: Transport + ?Sized> State<T> {
@@ -63,6 +66,7 @@ impl<T: Transport + ?Sized> State<T> {
             dice: Dice::new(seed),
             aims: Vec::new(),
             held: Vec::new(),
+            stalled: BTreeMap::new(),
             late_pushes: Vec::new(),
         }
     }
@@ -77,11 +81,33 @@ impl<T: Transport + ?Sized> State<T> {
         self.aims.push(Aim { host, operation, fault, gate });
     }
 
+    pub(super) fn stall(&mut self, host: &HostId) {
+        self.stalled.entry(host.clone()).or_insert_with(Gate::new);
+    }
+
+    pub(super) fn resume(&mut self, host: &HostId) {
+        if let Some(gate) = self.stalled.remove(host) {
+            gate.open();
+        }
+    }
+
+    /// What a host waits for that is stalled.
+    pub(super) fn stalled(&self, host: &HostId) -> Option<Arc<Gate>> {
+        self.stalled.get(host).cloned()
+    }
+
     pub(super) fn heal(&mut self) {
-        self.plan = FaultPlan { longest_delay: self.plan.longest_delay, ..FaultPlan::calm() };
+        self.plan = FaultPlan {
+            longest_delay: self.plan.longest_delay,
+            request_takes: self.plan.request_takes,
+            answer_takes: self.plan.answer_takes,
+            push_takes: self.plan.push_takes,
+            ..FaultPlan::calm()
+        };
         self.cut.clear();
         self.aims.clear();
-        for gate in self.held.drain(..) {
+        let stalled = std::mem::take(&mut self.stalled);
+        for gate in self.held.drain(..).chain(stalled.into_values()) {
             gate.open();
         }
     }
@@ -107,7 +133,21 @@ impl<T: Transport + ?Sized> State<T> {
         if let Some(fault) = fault {
             self.note(host, format!("{operation:?} {what}"), format!("{fault:?}"));
         }
-        Decision { due, fault, gate, answer_after: self.plan.answer_after }
+        let takes = (self.some(self.plan.request_takes), self.some(self.plan.answer_takes));
+        Decision { due, fault, gate, answer_after: self.plan.answer_after, takes }
+    }
+
+    /// Some whole milliseconds, at most so many. Without any, no chance is used up.
+    fn some(&mut self, longest: Duration) -> Duration {
+        match u64::try_from(longest.as_millis()).unwrap_or(u64::MAX) {
+            0 => Duration::ZERO,
+            longest => Duration::from_millis(self.dice.below(longest.saturating_add(1))),
+        }
+    }
+
+    /// How long the next push is on its way.
+    pub(super) fn push_takes(&mut self) -> Duration {
+        self.some(self.plan.push_takes)
     }
 
     fn take_due(&mut self, host: Option<&HostId>) -> Vec<Late<T>> {
@@ -127,6 +167,9 @@ impl<T: Transport + ?Sized> State<T> {
     ) -> (Option<Fault>, Option<Arc<Gate>>) {
         if host.is_some_and(|host| self.cut.contains(host)) {
             return (Some(Fault::Refuse), None);
+        }
+        if let Some(gate) = host.and_then(|host| self.stalled(host)) {
+            return (Some(Fault::HoldRequest), Some(gate));
         }
         let aimed = self.aims.iter().position(|aim| {
             aim.operation == operation && (aim.host.is_none() || aim.host.as_ref() == host)

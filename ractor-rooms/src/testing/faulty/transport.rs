@@ -9,7 +9,7 @@ use futures::future::ready;
 use futures::stream::{self, BoxStream};
 use futures::{FutureExt, StreamExt};
 
-use super::{FaultyTransport, Operation, Shared};
+use super::{FaultyTransport, Operation, Shared, released};
 use crate::id::{Epoch, Generation, HostId, Incarnation, Producer, RoomId};
 use crate::protocol::record::{Answer, Request, SnapshotKey};
 use crate::protocol::session::{OpenAnswer, SessionInfo, SessionSpec};
@@ -183,7 +183,21 @@ fn through<T: Transport + ?Sized>(
     pushes: BoxStream<'static, Push>,
 ) -> BoxStream<'static, Push> {
     let (late, delayed) = mpsc::unbounded();
+    let (network, to) = (Arc::clone(&shared), host.clone());
     let now = pushes
+        .then(move |push| {
+            let (takes, stalled) = {
+                let mut state = network.lock();
+                (state.push_takes(), state.stalled(&to))
+            };
+            async move {
+                if !takes.is_zero() {
+                    tokio::time::sleep(takes).await;
+                }
+                released(stalled).await;
+                push
+            }
+        })
         .flat_map(move |push| stream::iter(shared.lock().push(&host, push, &late)))
         .chain(stream::iter([None]));
     stream::select(now, delayed.map(Some))
