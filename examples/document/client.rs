@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use tokio::time::{sleep, timeout};
 
 use super::journal::Run;
-use super::room::{Audit, DeliveryClass, Document, DocumentMsg};
+use super::room::{Audit, DeliveryClass, Document, DocumentMsg, Sighting};
 
 /// Longer than this nothing takes, or the run has failed.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
@@ -90,8 +90,8 @@ impl<C: DeliveryClass> Client<C> {
         timeout(PATIENCE, knock).await.unwrap_or(Err(ClientErr::TooSlow))
     }
 
-    /// Asks the room which host it is on.
-    pub(crate) async fn whereabouts(&self) -> Result<u32, ClientErr> {
+    /// Asks the room where it runs.
+    pub(crate) async fn whereabouts(&self) -> Result<Sighting, ClientErr> {
         self.call(DocumentMsg::Whereabouts).await
     }
 

@@ -103,7 +103,8 @@ impl<C: DeliveryClass> Mover<'_, C> {
     /// Asks the room where it is, by way of host number `via`.
     async fn find(&self, via: u32) -> Result<u32, String> {
         let client = self.clients.get(via as usize).ok_or("no such host")?;
-        let host = client.whereabouts().await.map_err(|why| format!("where is it? {why}"))?;
+        let seen = client.whereabouts().await.map_err(|why| format!("where is it? {why}"))?;
+        let host = seen.host;
         self.progress.seen(self.room, host);
         Ok(host)
     }

@@ -42,8 +42,8 @@ pub(crate) enum DocumentMsg {
     Edit { from: SenderId, number: u64, edit: Edit },
     /// A chatter says something, only to be counted.
     Note { from: SenderId, number: u64 },
-    /// Which host is the room on?
-    Whereabouts(Reply<u32>),
+    /// Where does the room run?
+    Whereabouts(Reply<Sighting>),
     /// A page of the text, after so many code points.
     Text { after: usize, reply: Reply<String> },
     /// A page of the journal, after so many runs.
@@ -52,7 +52,7 @@ pub(crate) enum DocumentMsg {
     Audit(Reply<Audit>),
 }
 
-/// What a document room tells its members: it runs on this host now, in this epoch.
+/// What a document room answers, and a live one tells its members: it runs on this host now, in this epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Sighting {
     pub(crate) host: u32,
@@ -120,7 +120,7 @@ impl<C: DeliveryClass> RoomActor for Document<C> {
         match msg {
             DocumentMsg::Edit { from, number, edit } => state.edit(from, number, &edit, epoch),
             DocumentMsg::Note { from, number } => state.note(from, number, epoch),
-            DocumentMsg::Whereabouts(reply) => answer(reply, self.host),
+            DocumentMsg::Whereabouts(reply) => answer(reply, self.sighting(ctx)),
             DocumentMsg::Text { after, reply } => answer(reply, state.text_page(after)),
             DocumentMsg::Journal { after, reply } => answer(reply, state.journal_page(after)),
             DocumentMsg::Audit(reply) => {
@@ -141,8 +141,16 @@ impl<C: DeliveryClass> RoomActor for Document<C> {
 }
 
 impl<C: DeliveryClass> Document<C> {
+    fn sighting(&self, ctx: &RoomContext<Self>) -> Sighting {
+        Sighting { host: self.host, epoch: ctx.epoch().0 }
+    }
+
+    /// Not from a durable room: its events are those of its log, whoever replays it.
     fn tell(&self, ctx: &mut RoomContext<Self>) -> Result<(), ActorProcessingErr> {
-        Ok(ctx.emit(Sighting { host: self.host, epoch: ctx.epoch().0 })?)
+        if C::DELIVERY == Delivery::Live {
+            ctx.emit(self.sighting(ctx))?;
+        }
+        Ok(())
     }
 }
 

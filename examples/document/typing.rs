@@ -43,15 +43,15 @@ pub(crate) async fn type_document<C: DeliveryClass>(stage: Arc<Stage>, room: u32
     let client =
         |host: &RoomHost| Client::new(host.room::<Document<C>>(key.clone()), stage.calls.clone());
     let home = room as usize % stage.hosts.len();
-    let witness = match Witness::listen(
-        stage.hosts[home].room::<Document<C>>(key.clone()),
-        stage.clock.clone(),
-    )
-    .await
-    {
-        Ok(witness) => witness,
-        Err(why) => return Outcome { problems: vec![why], ..Outcome::default() },
-    };
+    let mut witness = None;
+    // Where nothing breaks, nobody is forgiven anything.
+    if stage.pace.is_some() {
+        let room = stage.hosts[home].room::<Document<C>>(key.clone());
+        match Witness::listen(room, stage.clock.clone()).await {
+            Ok(there) => witness = Some(there),
+            Err(why) => return Outcome { problems: vec![why], ..Outcome::default() },
+        }
+    }
     let (typed, typed_seen) = watch::channel(0);
     let (moved, moved_seen) = watch::channel(0);
 
@@ -81,7 +81,7 @@ pub(crate) async fn type_document<C: DeliveryClass>(stage: Arc<Stage>, room: u32
         }
     }
     let elsewhere = client(&stage.hosts[(home + 1) % stage.hosts.len()]);
-    if let Err(why) = judge(&stage, &elsewhere, &witness, &mut oracle, &mut outcome).await {
+    if let Err(why) = judge(&stage, &elsewhere, witness.as_ref(), &mut oracle, &mut outcome).await {
         outcome.problems.push(format!("{key} could not be read at the end: {why}"));
     }
     outcome
@@ -102,7 +102,7 @@ fn take_account(sent: Sent, oracle: &mut Oracle, outcome: &mut Outcome) {
 async fn judge<C: DeliveryClass>(
     stage: &Stage,
     client: &Client<C>,
-    witness: &Witness,
+    witness: Option<&Witness>,
     oracle: &mut Oracle,
     outcome: &mut Outcome,
 ) -> Result<(), ClientErr> {
@@ -111,7 +111,9 @@ async fn judge<C: DeliveryClass>(
     let journal = client.journal().await?;
     let text = client.text().await?;
     let audit = client.audit().await?;
-    outcome.account = witness.account(audit.epoch).await;
+    if let Some(witness) = witness {
+        outcome.account = witness.account(audit.epoch).await;
+    }
     outcome.account.roll_backs.iter().for_each(|epoch| oracle.rolled_back(*epoch));
     outcome.verdict = oracle.judge(&journal);
     outcome.sha256 = sha256(&text);

@@ -1,21 +1,27 @@
-//! A member of a document room, who notes where the room says that it runs and when it says that it went back.
+//! Somebody who notes where a document room says that it runs, and when it says that it went back.
+//!
+//! Of a live room it is a member. A durable room is asked again and again: what it emits follows from its log
+//! and does not depend on who runs it, and its calls survive its hosts.
 
 use std::sync::Arc;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use ractor_rooms::clock::Clock;
-use ractor_rooms::{EventStream, RoomEvent, RoomRef};
+use ractor_rooms::{Delivery, EventStream, RoomEvent, RoomRef};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
-use super::client::PATIENCE;
+use super::client::{Calls, Client, PATIENCE};
 use super::room::{DeliveryClass, Document, Sighting};
 
 /// How long after a failure it is tried again to become a member.
 const AFTER_FAILURE: Duration = Duration::from_millis(100);
 
-/// What a room said of itself to its members.
+/// How often a durable room is asked where it is.
+const BETWEEN_QUESTIONS: Duration = Duration::from_millis(20);
+
+/// What a room said of itself.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Account {
     /// Where it ran, and when it said so by the witness's clock.
@@ -32,7 +38,7 @@ impl Account {
     fn note(&mut self, at: Duration, event: RoomEvent<Sighting>) {
         match event {
             RoomEvent::Event { event, .. } => {
-                self.sightings.push((at, event));
+                self.see(at, event);
                 if std::mem::take(&mut self.went_back) {
                     self.roll_backs.push(event.epoch);
                 }
@@ -41,6 +47,13 @@ impl Account {
             RoomEvent::Lagged(count) => self.missed += count,
             RoomEvent::Missed { from, to } => self.missed += (to.0 + 1).saturating_sub(from.0),
             _ => self.missed += 1,
+        }
+    }
+
+    /// The room runs there.
+    fn see(&mut self, at: Duration, sighting: Sighting) {
+        if self.sightings.last().is_none_or(|(_, last)| last.epoch < sighting.epoch) {
+            self.sightings.push((at, sighting));
         }
     }
 
@@ -60,7 +73,7 @@ impl Account {
     }
 }
 
-/// Listens to one room until it is finished or dropped.
+/// Watches one room until it is finished or dropped.
 #[derive(Debug)]
 pub(crate) struct Witness {
     account: Arc<Mutex<Account>>,
@@ -68,7 +81,7 @@ pub(crate) struct Witness {
 }
 
 impl Witness {
-    /// Becomes a member of the room and waits until it is one.
+    /// Asks a durable room where it is, or becomes a member of a live one and waits until it is one.
     ///
     /// # Errors
     /// In words, when the store does not let it within [`PATIENCE`].
@@ -76,6 +89,12 @@ impl Witness {
         room: RoomRef<Document<C>>,
         clock: Clock,
     ) -> Result<Self, String> {
+        let account = Arc::default();
+        if C::DELIVERY == Delivery::Durable {
+            let client = Client::new(room, Calls::Once);
+            let task = tokio::spawn(ask(client, Arc::clone(&account), clock));
+            return Ok(Self { account, task });
+        }
         let join = async {
             loop {
                 match room.events().await {
@@ -88,12 +107,11 @@ impl Witness {
         let events = timeout(PATIENCE, join)
             .await
             .map_err(|_| format!("nobody became a member within {PATIENCE:?}"))?;
-        let account = Arc::default();
         let task = tokio::spawn(listen(events, Arc::clone(&account), clock));
         Ok(Self { account, task })
     }
 
-    /// What it has heard so far of the newest epochs that `until` names, or of as much as comes.
+    /// What it has heard, once that goes up to this epoch; or as much as comes.
     pub(crate) async fn account(&self, until: u64) -> Account {
         let heard = async {
             loop {
@@ -119,6 +137,18 @@ impl Witness {
 impl Drop for Witness {
     fn drop(&mut self) {
         self.task.abort();
+    }
+}
+
+async fn ask<C: DeliveryClass>(client: Client<C>, account: Arc<Mutex<Account>>, clock: Clock) {
+    loop {
+        match client.whereabouts().await {
+            Ok(seen) => {
+                account.lock().unwrap_or_else(PoisonError::into_inner).see(clock.mark(), seen)
+            }
+            Err(why) => tracing::debug!(%why, "not told where the room is"),
+        }
+        sleep(BETWEEN_QUESTIONS).await;
     }
 }
 
