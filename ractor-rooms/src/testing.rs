@@ -12,5 +12,7 @@ pub mod differential;
 pub mod faulty;
 mod subject;
 
-pub use faulty::{Aimed, Fault, FaultEvent, FaultPlan, FaultyTransport, Operation};
+pub use faulty::{
+    Aimed, Call, CallTrace, Fault, FaultEvent, FaultPlan, FaultyTransport, Operation,
+};
 pub use subject::{MemorySubject, Subject, small_limits};

@@ -14,6 +14,8 @@ mod bounds;
 mod bursts;
 #[path = "rooms/calls.rs"]
 mod calls;
+#[path = "rooms/crash_points.rs"]
+mod crash_points;
 #[path = "rooms/field_reports.rs"]
 mod field_reports;
 #[path = "rooms/generations.rs"]
