@@ -107,11 +107,11 @@ pub fn crashes(points: &[Point], killed: Role) -> Vec<Crash> {
     points.iter().flat_map(both).collect()
 }
 
-/// Makes a host die in every way that a move offers. Returns how many ways there were.
+/// Makes a host die in every way that a move offers. Returns the points of the move.
 ///
 /// # Panics
 /// When something that must be true afterwards is not, naming the crash; all others have run by then.
-pub async fn crash_everywhere<C: Class, S: Stores>(stores: &S, killed: Role) -> usize {
+pub async fn crash_everywhere<C: Class, S: Stores>(stores: &S, killed: Role) -> Vec<Point> {
     let points = points::<C, S>(stores).await;
     let cases = crashes(&points, killed);
     let count = cases.len();
@@ -130,7 +130,7 @@ pub async fn crash_everywhere<C: Class, S: Stores>(stores: &S, killed: Role) -> 
     }
     assert!(wrong.is_empty(), "{} of {count} went wrong:\n{}", wrong.len(), wrong.join("\n"));
     assert!(reached.len() > 5, "a move is more than that: {reached:?}");
-    count
+    points
 }
 
 /// Whether the point was reached, or what went wrong.

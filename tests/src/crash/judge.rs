@@ -116,3 +116,93 @@ impl Verdict {
 fn expect(holds: bool, why: impl FnOnce() -> String) -> Result<(), String> {
     if holds { Ok(()) } else { Err(why()) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::holes::{Durable, Live};
+
+    const FAR: u32 = 2;
+
+    /// Six messages of one sender, of which four were acknowledged before the room was seen again.
+    fn verdict(handled: &[(u64, u64)]) -> Verdict {
+        let sight = |&(number, epoch): &(u64, u64)| Sight {
+            host: if epoch < 5 { "a" } else { "b" }.to_owned(),
+            key: "pad".to_owned(),
+            epoch,
+            what: What::Handled(FAR, number),
+        };
+        Verdict {
+            reached: true,
+            owned: true,
+            answered_after: DOOMED,
+            shown: Shown {
+                host: "b".to_owned(),
+                epoch: 5,
+                life: 1,
+                notes: handled.iter().map(|(number, _)| (FAR, *number)).collect(),
+                rolls: Vec::new(),
+                rolled: Vec::new(),
+                answers: Vec::new(),
+                kept: 0,
+                ticks: 0,
+            },
+            sent: vec![Sent {
+                from: FAR,
+                acked: 6,
+                tried: 7,
+                refused: None,
+                killed: false,
+                acked_before: 4,
+            }],
+            roll_backs: 0,
+            told: Vec::new(),
+            sights: handled.iter().map(sight).collect(),
+            dead: "a",
+        }
+    }
+
+    const ALL: [(u64, u64); 6] = [(1, 3), (2, 3), (3, 3), (4, 5), (5, 5), (6, 5)];
+
+    #[test]
+    fn what_is_right_passes() {
+        assert_eq!(verdict(&ALL).check::<Durable>(), Ok(()));
+        let mut unacknowledged = ALL.to_vec();
+        unacknowledged.push((7, 5));
+        assert_eq!(verdict(&unacknowledged).check::<Live>(), Ok(()));
+    }
+
+    #[test]
+    fn only_a_roll_back_that_was_told_excuses_a_loss_and_only_before_it() {
+        let handled = [(1, 3), (2, 3), (5, 5), (6, 5)];
+        verdict(&handled).check::<Live>().unwrap_err();
+        let told = Verdict { roll_backs: 1, ..verdict(&handled) };
+        assert_eq!(told.check::<Live>(), Ok(()));
+        told.check::<Durable>().unwrap_err();
+        Verdict { owned: false, ..told.clone() }.check::<Live>().unwrap_err();
+        Verdict { roll_backs: 2, ..told }.check::<Live>().unwrap_err();
+        let later = Verdict { roll_backs: 1, ..verdict(&[(1, 3), (2, 3), (6, 5)]) };
+        later.check::<Live>().unwrap_err();
+    }
+
+    #[test]
+    fn whatever_is_wrong_is_found() {
+        let wrongs: [fn(&mut Verdict); 10] = [
+            |v| v.shown.notes.swap(1, 2),
+            |v| v.shown.notes.insert(1, (FAR, 1)),
+            |v| v.shown.notes.push((FAR, 8)),
+            |v| v.shown.notes.truncate(5),
+            |v| v.sights.swap(2, 3),
+            |v| v.sights[1].host = "c".to_owned(),
+            |v| v.shown.host = "a".to_owned(),
+            |v| v.sent[0].refused = Some("full".to_owned()),
+            |v| v.told.push("closed".to_owned()),
+            |v| v.answered_after = DOOMED + ANSWERS_WITHIN,
+        ];
+        for (nth, wrong) in wrongs.into_iter().enumerate() {
+            let mut verdict = verdict(&ALL);
+            wrong(&mut verdict);
+            assert!(verdict.check::<Durable>().is_err(), "wrong {nth}");
+        }
+    }
+}

@@ -136,7 +136,7 @@ impl<T: Transport> Site<T> {
                 ended = true;
                 // Some calls come when the move is over for who asked for it.
                 self.until_settled::<C>().await;
-                aimed.is_hit()
+                tokio::time::timeout(SOON, aimed.hit()).await.is_ok()
             }
         };
         if reached && crash.moment == Moment::After {

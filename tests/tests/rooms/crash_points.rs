@@ -4,7 +4,7 @@
 use ractor_rooms::MemoryTransport;
 use ractor_rooms_redis::testing::PrivateServer;
 use ractor_rooms_redis::{RedisConfig, RedisTransport};
-use ractor_rooms_tests::crash::{Role, Stores, crash_everywhere};
+use ractor_rooms_tests::crash::{Point, Role, Stores, crash_everywhere};
 use ractor_rooms_tests::holes::{Class, Durable, Live};
 
 /// Stores in this process.
@@ -45,14 +45,12 @@ impl Stores for Redis {
     }
 }
 
-async fn in_memory<C: Class>(killed: Role) {
-    let ways = crash_everywhere::<C, _>(&Memory, killed).await;
-    println!("{ways} ways to die");
+async fn in_memory<C: Class>(killed: Role) -> Vec<Point> {
+    crash_everywhere::<C, _>(&Memory, killed).await
 }
 
-async fn over_redis<C: Class>(killed: Role) {
-    let ways = crash_everywhere::<C, _>(&Redis::start().await, killed).await;
-    println!("{ways} ways to die");
+async fn over_redis<C: Class>(killed: Role) -> Vec<Point> {
+    crash_everywhere::<C, _>(&Redis::start().await, killed).await
 }
 
 /// Makes the tests of one store.
@@ -61,7 +59,8 @@ macro_rules! kills {
         $(
             #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
             async fn $name() {
-                $run::<$class>($killed).await;
+                let points = $run::<$class>($killed).await;
+                println!("{} ways to die, around {points:?}", points.len() * 2);
             }
         )*
     };
