@@ -6,28 +6,30 @@ use std::future::Future;
 use std::time::Duration;
 
 use ractor_rooms::clock::Clock;
-use ractor_rooms::id::{Epoch, RoomId};
+use ractor_rooms::id::{Epoch, HostId, RoomId};
+use ractor_rooms::protocol::placement::place;
 use ractor_rooms::protocol::record::{Answer, Request};
 use ractor_rooms::testing::{Aimed, CallTrace, Fault, FaultPlan, FaultyTransport, Operation};
 use ractor_rooms::transport::Transport;
-use ractor_rooms::{RoomEvent, RoomHost, RoomRef};
+use ractor_rooms::{MigrationErr, RoomEvent, RoomHost, RoomHostBuilder, RoomRef};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::judge::{Sent, Verdict};
-use super::{Crash, Moment, Point, Role};
+use super::{Course, Crash, Moment, Point, Role};
 use crate::holes::{
-    Class, DOOMED, Durable, Live, Pad, Stage, config, eventually, host_id, in_time, migrate,
-    migrating, note, pad, room_id, show, stop,
+    Class, DOOMED, Durable, Live, Pad, Stage, Upgrade, config, eventually, host_id, in_time,
+    migrate, migrating, note, pad, room_id, show, stop,
 };
 
-const KEY: &str = "pad";
 const THIRD: &str = "c";
 /// The sender beside the room, and the one on the third host.
 const NEAR: u32 = 1;
 const FAR: u32 = 2;
 /// How far apart a sender's messages are.
 const PACE: Duration = Duration::from_millis(3);
+/// After this the room will not answer any more.
+const UNANSWERED: Duration = Duration::from_secs(40);
 /// How many messages each sender gets acknowledged before the move, and the far one after the crash.
 const SOME: u64 = 5;
 
@@ -42,6 +44,8 @@ pub trait Stores: Sync {
 
 /// See the [module](self).
 pub struct Site<T: Transport> {
+    course: Course,
+    key: String,
     nets: BTreeMap<&'static str, FaultyTransport<T>>,
     hosts: BTreeMap<&'static str, RoomHost>,
     trace: CallTrace,
@@ -67,27 +71,31 @@ impl<T: Transport> Site<T> {
     ///
     /// # Panics
     /// When they do not start.
-    pub async fn new<S: Stores<Transport = T>>(stores: &S) -> Self {
+    pub async fn new<S: Stores<Transport = T>>(stores: &S, course: Course) -> Self {
         let names = [Role::Source.host(), Role::Adopter.host(), THIRD];
         let (stage, trace) = (Stage::default(), CallTrace::default());
+        stage.upgrade(Upgrade::Fail);
         let (mut nets, mut hosts) = (BTreeMap::new(), BTreeMap::new());
         for (name, transport) in names.into_iter().zip(stores.open(names.len()).await) {
             let net = FaultyTransport::new(transport, 0, FaultPlan::calm()).for_host(host_id(name));
             net.trace_into(trace.clone());
-            let start = RoomHost::builder(name, net.clone())
-                .config(config())
-                .configure(|c| {
-                    if name != THIRD {
-                        c.session_ttl = DOOMED;
-                    }
-                })
-                .room(Pad::<Live>::new(name, &stage))
-                .room(Pad::<Durable>::new(name, &stage))
-                .start();
+            let builder = RoomHost::builder(name, net.clone()).config(config()).configure(|c| {
+                if name != THIRD {
+                    c.session_ttl = DOOMED;
+                }
+            });
+            let unable = course == Course::GivenBack && name == Role::Adopter.host();
+            let start = if unable {
+                with_pads::<2>(builder, name, &stage).start()
+            } else {
+                with_pads::<1>(builder, name, &stage).start()
+            };
             hosts.insert(name, in_time("a host starts", start).await.expect("a host starts"));
             nets.insert(name, net);
         }
-        Self { nets, hosts, trace, stage, clock: Clock::system() }
+        // Placed on the source, which then need not get it from a host that may write what others cannot read.
+        let key = key_placed(Role::Source.host(), &names);
+        Self { course, key, nets, hosts, trace, stage, clock: Clock::system() }
     }
 
     /// Moves the room and returns the points that the move had.
@@ -97,13 +105,17 @@ impl<T: Transport> Site<T> {
     pub async fn record<C: Class>(self) -> Vec<Point> {
         let writers = self.begin::<C>().await;
         self.trace.take();
-        let moved = migrate::<C>(self.third(), KEY, Role::Adopter.host()).await;
-        moved.expect("a move without a crash");
+        let moved = migrate::<C>(self.third(), &self.key, Role::Adopter.host()).await;
+        match (self.course, moved) {
+            (Course::Adopted, Ok(_)) => {}
+            (Course::GivenBack, Err(MigrationErr::NotAdopted { .. })) => {}
+            (course, moved) => panic!("expected {course:?}, found {moved:?}"),
+        }
         self.until_settled::<C>().await;
         let calls = self.trace.take();
         writers.finish(None).await;
         stop(&self.hosts.values().collect::<Vec<_>>()).await;
-        let room = room_id::<C>(KEY).to_string();
+        let room = room_id::<C>(&self.key).to_string();
         let mut counts: BTreeMap<(Role, Operation), usize> = BTreeMap::new();
         let mut points = Vec::new();
         for call in calls.into_iter().filter(|call| call.what == room) {
@@ -125,10 +137,10 @@ impl<T: Transport> Site<T> {
     /// When something does not come to an end.
     pub async fn crash<C: Class>(self, crash: Crash) -> Verdict {
         let writers = self.begin::<C>().await;
-        let room = pad::<C>(self.third(), KEY);
+        let room = pad::<C>(self.third(), &self.key);
         let mut events = in_time("a member joins", room.events()).await.expect("a member joins");
         let aimed = self.aim(crash);
-        let mut moving = migrating::<C>(self.third(), KEY, Role::Adopter.host());
+        let mut moving = migrating::<C>(self.third(), &self.key, Role::Adopter.host());
         let mut ended = false;
         let reached = tokio::select! {
             () = aimed.hit() => true,
@@ -145,12 +157,32 @@ impl<T: Transport> Site<T> {
         let dead = crash.killed.host();
         self.hosts[dead].kill();
         let died = self.clock.mark();
-        let owned = self.owner::<C>().await.as_deref() == Some(dead);
         if crash.at.by != crash.killed {
             aimed.release();
         }
-        show(&room).await;
-        let answered_after = self.clock.elapsed_since(died);
+        let mut owned = false;
+        let answered_after = {
+            let mut answer = std::pin::pin!(show(&room));
+            loop {
+                // Not only now: what the host had sent may still be carried out, and name a dead owner.
+                owned |= self.owner::<C>().await.as_deref() == Some(dead);
+                if self.clock.elapsed_since(died) > UNANSWERED {
+                    let calls = self.trace.take();
+                    let calls = calls.iter().filter(|c| c.operation != Operation::Append);
+                    let calls: Vec<String> = calls
+                        .filter(|c| c.what == room_id::<C>(&self.key).to_string())
+                        .map(|c| {
+                            format!("{:?} {:?}", c.host.as_ref().map(HostId::as_str), c.operation)
+                        })
+                        .collect();
+                    panic!("{crash}: no answer; {:?}; {calls:?}", self.look::<C>(THIRD).await);
+                }
+                tokio::select! {
+                    _ = &mut answer => break self.clock.elapsed_since(died),
+                    () = tokio::time::sleep(PACE) => {}
+                }
+            }
+        };
         let acked: Vec<u64> = writers.seen.iter().map(|seen| *seen.borrow()).collect();
         if !ended {
             let asked = in_time("who asked for the move is told", moving).await;
@@ -171,7 +203,7 @@ impl<T: Transport> Site<T> {
         let alive: Vec<&RoomHost> =
             self.hosts.iter().filter(|(name, _)| **name != dead).map(|(_, host)| host).collect();
         stop(&alive).await;
-        let sights = self.stage.of(KEY);
+        let sights = self.stage.of(&self.key);
         Verdict { reached, owned, answered_after, shown, sent, roll_backs, told, sights, dead }
     }
 
@@ -182,17 +214,19 @@ impl<T: Transport> Site<T> {
     /// Brings the room to its source and has messages come in.
     async fn begin<C: Class>(&self) -> Writers {
         let source = Role::Source.host();
-        if show(&pad::<C>(self.third(), KEY)).await.host != source {
-            migrate::<C>(self.third(), KEY, source).await.expect("the room is moved to its place");
+        if show(&pad::<C>(self.third(), &self.key)).await.host != source {
+            migrate::<C>(self.third(), &self.key, source)
+                .await
+                .expect("the room is moved to its place");
         }
-        let here = room_id::<C>(KEY);
+        let here = room_id::<C>(&self.key);
         eventually("the source runs the room", async || {
             self.hosts[source].rooms().await.expect("the host runs").contains(&here)
         })
         .await;
         let writers = Writers::start([
-            (NEAR, pad::<C>(&self.hosts[source], KEY)),
-            (FAR, pad::<C>(self.third(), KEY)),
+            (NEAR, pad::<C>(&self.hosts[source], &self.key)),
+            (FAR, pad::<C>(self.third(), &self.key)),
         ]);
         writers.until(0, SOME).await;
         writers.until(1, SOME).await;
@@ -214,7 +248,7 @@ impl<T: Transport> Site<T> {
     }
 
     async fn look<C: Class>(&self, via: &str) -> Answer {
-        let room: RoomId = room_id::<C>(KEY);
+        let room: RoomId = room_id::<C>(&self.key);
         let inner = self.nets[via].inner();
         let read = inner.execute(&room, Request::Read, Epoch(0));
         in_time("the store answers", read).await.expect("the store answers")
@@ -234,6 +268,21 @@ impl<T: Transport> Site<T> {
         })
         .await;
     }
+}
+
+/// A key whose rooms of both classes are placed on `first`, out of these hosts.
+fn key_placed(first: &str, among: &[&str]) -> String {
+    let hosts: Vec<_> = among.iter().map(|name| host_id(name)).collect();
+    let first = host_id(first);
+    let is_there = |room: RoomId| place(&room, &hosts) == Some(&first);
+    (0..10_000)
+        .map(|number| format!("pad-{number}"))
+        .find(|key| is_there(room_id::<Live>(key)) && is_there(room_id::<Durable>(key)))
+        .expect("a key that is placed there")
+}
+
+fn with_pads<const V: u32>(builder: RoomHostBuilder, name: &str, stage: &Stage) -> RoomHostBuilder {
+    builder.room(Pad::<Live, V>::new(name, stage)).room(Pad::<Durable, V>::new(name, stage))
 }
 
 /// How long events are waited for that may come or not.

@@ -4,7 +4,7 @@
 use ractor_rooms::MemoryTransport;
 use ractor_rooms_redis::testing::PrivateServer;
 use ractor_rooms_redis::{RedisConfig, RedisTransport};
-use ractor_rooms_tests::crash::{Point, Role, Stores, crash_everywhere};
+use ractor_rooms_tests::crash::{Course, Point, Stores, crash_everywhere};
 use ractor_rooms_tests::holes::{Class, Durable, Live};
 
 /// Stores in this process.
@@ -45,34 +45,34 @@ impl Stores for Redis {
     }
 }
 
-async fn in_memory<C: Class>(killed: Role) -> Vec<Point> {
-    crash_everywhere::<C, _>(&Memory, killed).await
+async fn in_memory<C: Class>(course: Course) -> Vec<Point> {
+    crash_everywhere::<C, _>(&Memory, course).await
 }
 
-async fn over_redis<C: Class>(killed: Role) -> Vec<Point> {
-    crash_everywhere::<C, _>(&Redis::start().await, killed).await
+async fn over_redis<C: Class>(course: Course) -> Vec<Point> {
+    crash_everywhere::<C, _>(&Redis::start().await, course).await
 }
 
 /// Makes the tests of one store.
 macro_rules! kills {
-    ($($name:ident($class:ty, $killed:expr) = $run:ident;)*) => {
+    ($($name:ident($class:ty, $course:expr) = $run:ident;)*) => {
         $(
             #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
             async fn $name() {
-                let points = $run::<$class>($killed).await;
-                println!("{} ways to die, around {points:?}", points.len() * 2);
+                let points = $run::<$class>($course).await;
+                println!("{} ways to die, around {points:?}", points.len() * 4);
             }
         )*
     };
 }
 
 kills! {
-    the_source_of_a_live_room_dies_at_every_point(Live, Role::Source) = in_memory;
-    the_adopter_of_a_live_room_dies_at_every_point(Live, Role::Adopter) = in_memory;
-    the_source_of_a_durable_room_dies_at_every_point(Durable, Role::Source) = in_memory;
-    the_adopter_of_a_durable_room_dies_at_every_point(Durable, Role::Adopter) = in_memory;
-    over_redis_the_source_of_a_live_room_dies_at_every_point(Live, Role::Source) = over_redis;
-    over_redis_the_adopter_of_a_live_room_dies_at_every_point(Live, Role::Adopter) = over_redis;
-    over_redis_the_source_of_a_durable_room_dies_at_every_point(Durable, Role::Source) = over_redis;
-    over_redis_the_adopter_of_a_durable_room_dies_at_every_point(Durable, Role::Adopter) = over_redis;
+    a_host_dies_at_every_point_of_a_move_of_a_live_room(Live, Course::Adopted) = in_memory;
+    a_host_dies_at_every_point_of_a_move_of_a_durable_room(Durable, Course::Adopted) = in_memory;
+    a_host_dies_while_a_live_room_is_given_back(Live, Course::GivenBack) = in_memory;
+    a_host_dies_while_a_durable_room_is_given_back(Durable, Course::GivenBack) = in_memory;
+    over_redis_a_host_dies_at_every_point_of_a_move_of_a_live_room(Live, Course::Adopted) = over_redis;
+    over_redis_a_host_dies_at_every_point_of_a_move_of_a_durable_room(Durable, Course::Adopted) = over_redis;
+    over_redis_a_host_dies_while_a_live_room_is_given_back(Live, Course::GivenBack) = over_redis;
+    over_redis_a_host_dies_while_a_durable_room_is_given_back(Durable, Course::GivenBack) = over_redis;
 }
