@@ -17,6 +17,7 @@ mod document {
     pub(crate) mod ballast;
     pub(crate) mod client;
     pub(crate) mod digest;
+    pub(crate) mod faults;
     pub(crate) mod fleet;
     pub(crate) mod host;
     pub(crate) mod host_process;
@@ -27,6 +28,7 @@ mod document {
     pub(crate) mod options;
     pub(crate) mod oracle;
     pub(crate) mod order;
+    pub(crate) mod pace;
     pub(crate) mod percentile;
     pub(crate) mod ping;
     pub(crate) mod progress;
@@ -38,11 +40,16 @@ mod document {
     pub(crate) mod serve;
     pub(crate) mod state;
     pub(crate) mod store;
+    pub(crate) mod storm;
+    pub(crate) mod storm_summary;
     pub(crate) mod summary;
+    pub(crate) mod tally;
     pub(crate) mod trace;
     pub(crate) mod transport;
     pub(crate) mod typing;
     pub(crate) mod typist;
+    pub(crate) mod warden;
+    pub(crate) mod witness;
 }
 
 use document::interrupt::INTERRUPTED;

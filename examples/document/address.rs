@@ -30,6 +30,11 @@ impl Address {
         Self { urls, cluster, namespace }
     }
 
+    /// The same namespace by another way to the server.
+    pub(crate) fn by(&self, url: String) -> Self {
+        Self { urls: vec![url], ..self.clone() }
+    }
+
     /// A transport with connections of its own.
     pub(crate) async fn connect(&self) -> Result<RedisTransport, ConnectErr> {
         let config = if self.cluster {

@@ -1,6 +1,8 @@
 //! One sender's way into a document room, from one host.
 
 use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use ractor::rpc::CallResult;
@@ -9,12 +11,24 @@ use serde::de::DeserializeOwned;
 use tokio::time::{sleep, timeout};
 
 use super::journal::Run;
-use super::room::{Audit, DeliveryClass, Document, DocumentMsg};
+use super::room::{Audit, DeliveryClass, Document, DocumentMsg, Sighting};
 
 /// Longer than this nothing takes, or the run has failed.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 /// How long a sender waits before it knocks again at a full room.
 const FULL_PAUSE: Duration = Duration::from_millis(2);
+
+/// How long a call waits that is made again.
+const ASKED_FOR: Duration = Duration::from_secs(5);
+
+/// What becomes of a call that ends without an answer.
+#[derive(Clone, Debug)]
+pub(crate) enum Calls {
+    /// It has failed.
+    Once,
+    /// It is made again, which is counted: hosts die, and calls with them. No call changes a document.
+    Again(Arc<AtomicU64>),
+}
 
 /// Why a room was not reached.
 #[derive(Debug)]
@@ -25,6 +39,8 @@ pub(crate) enum ClientErr {
     Unanswered,
     /// It took longer than [`PATIENCE`].
     TooSlow,
+    /// A call went on for long after its own deadline.
+    NoEnd,
 }
 
 impl fmt::Display for ClientErr {
@@ -33,6 +49,7 @@ impl fmt::Display for ClientErr {
             Self::Refused(why) => write!(f, "refused: {why}"),
             Self::Unanswered => f.write_str("a call was not answered"),
             Self::TooSlow => write!(f, "it took longer than {PATIENCE:?}"),
+            Self::NoEnd => write!(f, "a call with a deadline of {ASKED_FOR:?} did not end"),
         }
     }
 }
@@ -40,12 +57,13 @@ impl fmt::Display for ClientErr {
 /// A document room as one sender sees it.
 pub(crate) struct Client<C: DeliveryClass> {
     room: RoomRef<Document<C>>,
+    calls: Calls,
 }
 
 impl<C: DeliveryClass> Client<C> {
     /// Sends through `room`.
-    pub(crate) fn new(room: RoomRef<Document<C>>) -> Self {
-        Self { room }
+    pub(crate) fn new(room: RoomRef<Document<C>>, calls: Calls) -> Self {
+        Self { room, calls }
     }
 
     /// Sends without waiting for the acknowledgement, but for room in the queue.
@@ -72,8 +90,8 @@ impl<C: DeliveryClass> Client<C> {
         timeout(PATIENCE, knock).await.unwrap_or(Err(ClientErr::TooSlow))
     }
 
-    /// Asks the room which host it is on.
-    pub(crate) async fn whereabouts(&self) -> Result<u32, ClientErr> {
+    /// Asks the room where it runs.
+    pub(crate) async fn whereabouts(&self) -> Result<Sighting, ClientErr> {
         self.call(DocumentMsg::Whereabouts).await
     }
 
@@ -111,9 +129,31 @@ impl<C: DeliveryClass> Client<C> {
 
     async fn call<T: DeserializeOwned + Send + 'static>(
         &self,
-        msg: impl FnOnce(Reply<T>) -> DocumentMsg,
+        msg: impl Fn(Reply<T>) -> DocumentMsg,
     ) -> Result<T, ClientErr> {
-        match self.room.call(msg, Some(PATIENCE)).await {
+        let Calls::Again(again) = &self.calls else { return self.ask(&msg, PATIENCE).await };
+        let tries = async {
+            loop {
+                match timeout(ASKED_FOR * 2, self.ask(&msg, ASKED_FOR)).await {
+                    Err(_) => return Err(ClientErr::NoEnd),
+                    Ok(Ok(answer)) => return Ok(answer),
+                    Ok(Err(why)) => {
+                        again.fetch_add(1, Ordering::Relaxed);
+                        tracing::debug!(%why, "a call is made again");
+                        sleep(FULL_PAUSE).await;
+                    }
+                }
+            }
+        };
+        timeout(PATIENCE, tries).await.unwrap_or(Err(ClientErr::TooSlow))
+    }
+
+    async fn ask<T: DeserializeOwned + Send + 'static>(
+        &self,
+        msg: impl Fn(Reply<T>) -> DocumentMsg,
+        deadline: Duration,
+    ) -> Result<T, ClientErr> {
+        match self.room.call(msg, Some(deadline)).await {
             Ok(CallResult::Success(answer)) => Ok(answer),
             Ok(CallResult::Timeout) => Err(ClientErr::TooSlow),
             Ok(CallResult::SenderError) => Err(ClientErr::Unanswered),

@@ -1,22 +1,24 @@
 //! All hosts of a run, and the ways to their rooms.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::future::join_all;
-use ractor_rooms::{HostErr, RoomHost, RoomHostBuilder};
+use ractor_rooms::{HostErr, RoomFault, RoomHost, RoomHostBuilder};
 use ractor_rooms_redis::ConnectErr;
 use tokio::time::timeout;
 
-use super::address::Address;
 use super::client::PATIENCE;
-use super::host::with_documents;
+use super::host::{Limits, with_documents};
 use super::host_process::{HostProcess, ProcessErr};
 use super::names;
 use super::options::Options;
 use super::order::Order;
 use super::room::{Beginning, DeliveryClass};
 use super::store::Store;
+
+/// So many reports are enough to see what went wrong.
+const FAULTS_KEPT: usize = 100;
 
 /// A host did not start, so nothing was typed.
 #[derive(Debug)]
@@ -50,6 +52,10 @@ pub(crate) struct Fleet {
     here: Vec<RoomHost>,
     /// The hosts in processes of their own.
     elsewhere: Vec<HostProcess>,
+    /// What these were told to be, in the order of their numbers.
+    orders: Vec<Order>,
+    /// What the hosts of the senders reported.
+    faults: Arc<Mutex<Vec<RoomFault>>>,
 }
 
 impl Fleet {
@@ -61,17 +67,20 @@ impl Fleet {
         store: &Store,
         beginning: &Arc<Beginning>,
     ) -> Result<(), StartErr> {
+        let limits = Limits::of(options);
         match store.address() {
-            Some(address) if options.processes => {
-                self.start_processes(options, address, beginning).await?;
-                let client = store.host(names::WRITERS).await.map(|client| client.capacity(0));
+            Some(_) if options.processes => {
+                self.start_processes(options, store, beginning).await?;
+                let client = store.host(names::WRITERS, options.hosts).await;
+                let client = client.map(|client| limits.apply(client).capacity(0));
                 self.start_host(names::WRITERS.into(), client).await
             }
             _ => {
                 for index in 0..options.hosts {
                     let name = names::host(index);
-                    let host = store.host(&name).await;
-                    let host = host.map(|host| with_documents::<C>(host, index, beginning));
+                    let host = store.host(&name, index).await;
+                    let host =
+                        host.map(|host| with_documents::<C>(limits.apply(host), index, beginning));
                     self.start_host(name, host).await?;
                 }
                 Ok(())
@@ -85,7 +94,16 @@ impl Fleet {
         builder: Result<RoomHostBuilder, ConnectErr>,
     ) -> Result<(), StartErr> {
         let started = match builder {
-            Ok(builder) => builder.start().await.map_err(Why::Host),
+            Ok(builder) => {
+                let faults = Arc::clone(&self.faults);
+                let note = move |fault: &RoomFault| {
+                    let mut faults = faults.lock().unwrap_or_else(PoisonError::into_inner);
+                    if faults.len() < FAULTS_KEPT {
+                        faults.push(fault.clone());
+                    }
+                };
+                builder.on_fault(note).start().await.map_err(Why::Host)
+            }
             Err(why) => Err(Why::Connect(why)),
         };
         self.here.push(started.map_err(|why| StartErr { host, why })?);
@@ -95,21 +113,24 @@ impl Fleet {
     async fn start_processes(
         &mut self,
         options: &Options,
-        address: &Address,
+        store: &Store,
         beginning: &Arc<Beginning>,
     ) -> Result<(), StartErr> {
         for index in 0..options.hosts {
+            let Some(address) = store.address_by(index) else { continue };
             let order = Order {
                 host: index,
-                address: address.clone(),
+                address,
                 delivery: options.delivery,
                 text: beginning.text.clone(),
                 state_bytes: options.state_bytes,
                 seed: options.seed,
+                limits: Limits::of(options),
             };
             let started = HostProcess::start(&order).await;
             let failed = |why| StartErr { host: names::host(index), why: Why::Process(why) };
             self.elsewhere.push(started.map_err(failed)?);
+            self.orders.push(order);
         }
         Ok(())
     }
@@ -118,6 +139,31 @@ impl Fleet {
     /// one that runs none.
     pub(crate) fn ways(&self, hosts: u32) -> Vec<RoomHost> {
         self.here.iter().cycle().take(hosts as usize).cloned().collect()
+    }
+
+    /// Hands the processes over to somebody who kills them, with what they were told to be.
+    pub(crate) fn release_processes(&mut self) -> Vec<(HostProcess, Order)> {
+        self.elsewhere.drain(..).zip(self.orders.iter().cloned()).collect()
+    }
+
+    /// Takes a process back.
+    pub(crate) fn take_process(&mut self, process: HostProcess) {
+        self.elsewhere.push(process);
+    }
+
+    /// What the senders were not told in any other way: that messages of theirs were given up or lost.
+    pub(crate) fn complaints(&self) -> Vec<String> {
+        let faults = self.faults.lock().unwrap_or_else(PoisonError::into_inner);
+        let complaints = faults.iter().filter_map(|fault| match fault {
+            RoomFault::Undelivered { room, why } => {
+                Some(format!("a message to {room} was not delivered: {why}"))
+            }
+            RoomFault::Lost { room, count } => {
+                Some(format!("the store lost {count} messages to {room}"))
+            }
+            _ => None,
+        });
+        complaints.collect()
     }
 
     /// Stops all hosts, those of the senders first, and says what was wrong.

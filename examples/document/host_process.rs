@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, ChildStdin, Command};
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
@@ -54,6 +55,7 @@ pub(crate) struct HostProcess {
     name: String,
     stdin: ChildStdin,
     stopping: Arc<AtomicBool>,
+    signals: mpsc::Sender<(Signal, oneshot::Sender<io::Result<()>>)>,
     ended: JoinHandle<io::Result<ExitStatus>>,
 }
 
@@ -84,13 +86,48 @@ impl HostProcess {
         let said = timeout(PATIENCE, begin).await.map_err(|_| ProcessErr::TooSlow)?;
         if said.is_ok_and(|said| said == READY.as_bytes()) {
             let stopping = Arc::new(AtomicBool::new(false));
-            let watch = watch(child, words, Arc::clone(&stopping), name.clone());
-            return Ok(Self { name, stdin, stopping, ended: tokio::spawn(watch) });
+            let (signals, told) = mpsc::channel(1);
+            let watch = watch(child, words, told, Arc::clone(&stopping), name.clone());
+            return Ok(Self { name, stdin, stopping, signals, ended: tokio::spawn(watch) });
         }
         // It ends, at the latest now. What it says on its stderr is better heard before the error.
         drop(stdin);
         let _ = timeout(PATIENCE, words).await;
         Err(ProcessErr::NotReady)
+    }
+
+    /// Whether its process has ended.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.ended.is_finished()
+    }
+
+    /// Ends the process as a crash does.
+    pub(crate) async fn kill(mut self) -> io::Result<()> {
+        self.stopping.store(true, Ordering::Relaxed);
+        self.signal(Signal::Kill).await?;
+        match timeout(PATIENCE, &mut self.ended).await {
+            Ok(ended) => ended.map_err(io::Error::other)?.map(drop),
+            Err(_) => Err(io::ErrorKind::TimedOut.into()),
+        }
+    }
+
+    /// Stops the process in its tracks.
+    pub(crate) async fn pause(&self) -> io::Result<()> {
+        self.signal(Signal::Pause).await
+    }
+
+    /// Lets it go on.
+    pub(crate) async fn resume(&self) -> io::Result<()> {
+        self.signal(Signal::Resume).await
+    }
+
+    async fn signal(&self, signal: Signal) -> io::Result<()> {
+        let (done, outcome) = oneshot::channel();
+        let sent = async {
+            self.signals.send((signal, done)).await.map_err(|_| has_ended())?;
+            outcome.await.map_err(|_| has_ended())?
+        };
+        timeout(PATIENCE, sent).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
     }
 
     /// Tells the host to stop, waits for its end, and says what was wrong with it.
@@ -124,14 +161,49 @@ impl Drop for HostProcess {
     }
 }
 
+/// What a process can be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Signal {
+    Kill,
+    Pause,
+    Resume,
+}
+
+fn has_ended() -> io::Error {
+    io::Error::other("its process has ended")
+}
+
+async fn send(signal: Signal, child: &mut Child) -> io::Result<()> {
+    let name = match signal {
+        Signal::Kill => return child.start_kill(),
+        Signal::Pause => "STOP",
+        Signal::Resume => "CONT",
+    };
+    // Nobody else gets the number before it was waited for, and then there is none.
+    let id = child.id().ok_or_else(has_ended)?.to_string();
+    // By a shell, which has `kill` built in: sending a signal needs unsafe code otherwise.
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "kill -s \"$0\" \"$1\"", name, &id]).stdin(Stdio::null());
+    let status = shell.status().await?;
+    if status.success() { Ok(()) } else { Err(io::Error::other(status.to_string())) }
+}
+
 /// Waits for the end of a process and says at once if it comes by itself.
 async fn watch(
     mut child: Child,
     words: JoinHandle<()>,
+    mut signals: mpsc::Receiver<(Signal, oneshot::Sender<io::Result<()>>)>,
     stopping: Arc<AtomicBool>,
     name: String,
 ) -> io::Result<ExitStatus> {
-    let status = child.wait().await?;
+    let status = loop {
+        tokio::select! {
+            status = child.wait() => break status?,
+            Some((signal, done)) = signals.recv() => {
+                let _ = done.send(send(signal, &mut child).await); // whoever asked may be gone
+            }
+        }
+    };
     // Until all it said is out.
     let _ = timeout(PATIENCE, words).await;
     if !stopping.load(Ordering::Relaxed) {

@@ -1,8 +1,10 @@
 //! Moves a document room from host to host while it is typed into.
 
+use std::time::Duration;
+
 use ractor_rooms::{MigrateTo, RoomHost};
 use tokio::sync::watch;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use super::client::{Client, PATIENCE};
 use super::names;
@@ -13,6 +15,9 @@ use super::summary::Move;
 
 /// How often one move is tried.
 const TRIES: u32 = 3;
+/// How often one move is tried when hosts die, and how long after the last try.
+const TRIES_WITH_FAULTS: u32 = 200;
+const AFTER_FAILURE: Duration = Duration::from_millis(200);
 
 /// The moves of one room.
 pub(crate) struct Mover<'a, C: DeliveryClass> {
@@ -22,6 +27,8 @@ pub(crate) struct Mover<'a, C: DeliveryClass> {
     pub(crate) hosts: &'a [RoomHost],
     /// A way to the room from each host.
     pub(crate) clients: Vec<Client<C>>,
+    /// Whether hosts die and links break.
+    pub(crate) has_faults: bool,
     /// Where to show the room's place.
     pub(crate) progress: &'a Progress,
 }
@@ -81,10 +88,14 @@ impl<C: DeliveryClass> Mover<'_, C> {
                 Err(why) => why,
             };
             tries += 1;
-            if tries == TRIES {
+            let most = if self.has_faults { TRIES_WITH_FAULTS } else { TRIES };
+            if tries == most {
                 return Err(failure);
             }
             *retries += 1;
+            if self.has_faults {
+                sleep(AFTER_FAILURE).await;
+            }
             tracing::warn!(room = self.room, from, to, failure, "a move is tried again");
         }
     }
@@ -92,7 +103,8 @@ impl<C: DeliveryClass> Mover<'_, C> {
     /// Asks the room where it is, by way of host number `via`.
     async fn find(&self, via: u32) -> Result<u32, String> {
         let client = self.clients.get(via as usize).ok_or("no such host")?;
-        let host = client.whereabouts().await.map_err(|why| format!("where is it? {why}"))?;
+        let seen = client.whereabouts().await.map_err(|why| format!("where is it? {why}"))?;
+        let host = seen.host;
         self.progress.seen(self.room, host);
         Ok(host)
     }

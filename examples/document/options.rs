@@ -8,6 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use super::transport::Transport;
 
+/// More faults of a kind than this are a slip of the finger.
+const MAX_FAULTS: i64 = 100_000;
 /// More moves than this are a slip of the finger.
 const MAX_MOVES: i64 = 1_000_000;
 
@@ -60,7 +62,39 @@ pub(crate) struct Options {
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = whole_number)]
     pub(crate) edits: Option<u64>,
 
-    /// Decides the slips of the built-in typist and the bytes of the dead weight
+    /// How long a host's session lasts without a heartbeat, in milliseconds: a dead host's rooms are
+    /// taken up after this long
+    #[arg(long, value_name = "MS", default_value_t = 10_000, allow_negative_numbers = true, value_parser = value_parser!(u32).range(100..=3_600_000))]
+    pub(crate) session_ttl_ms: u32,
+
+    /// Kill the process of a host so many times (SIGKILL), and start it again at once; with --processes
+    #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true, value_parser = value_parser!(u32).range(0..=MAX_FAULTS))]
+    pub(crate) kills: u32,
+
+    /// Stop the process of a host so many times for longer than its session (SIGSTOP, SIGCONT); with
+    /// --processes
+    #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true, value_parser = value_parser!(u32).range(0..=MAX_FAULTS))]
+    pub(crate) stops: u32,
+
+    /// How far the kills and stops are apart on average, in milliseconds
+    #[arg(long, value_name = "MS", default_value_t = 2_500, allow_negative_numbers = true, value_parser = value_parser!(u32).range(1..=3_600_000))]
+    pub(crate) kill_every_ms: u32,
+
+    /// Kill the store's server so many times (SIGKILL) and start it again; it writes every command to
+    /// its file before it answers. With --transport redis
+    #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true, value_parser = value_parser!(u32).range(0..=MAX_FAULTS))]
+    pub(crate) store_restarts: u32,
+
+    /// Cut the connections of a process to the store so many times; with --transport redis
+    #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true, value_parser = value_parser!(u32).range(0..=MAX_FAULTS))]
+    pub(crate) cuts: u32,
+
+    /// So many times, let the connections of a process to the store swallow everything and stay open;
+    /// with --transport redis
+    #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true, value_parser = value_parser!(u32).range(0..=MAX_FAULTS))]
+    pub(crate) black_holes: u32,
+
+    /// Decides the faults and their times, the slips of the built-in typist and the bytes of the dead weight
     #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true, value_parser = whole_number)]
     pub(crate) seed: u64,
 
@@ -104,6 +138,10 @@ pub(crate) enum UsageErr {
     NothingBetweenProcesses,
     /// A cluster, and a transport that has none.
     NoCluster,
+    /// Faults of hosts, and none that is a process.
+    NothingToKill,
+    /// Faults of the store, and none that is a single server of ours.
+    NothingToBreak,
 }
 
 impl fmt::Display for UsageErr {
@@ -116,6 +154,10 @@ impl fmt::Display for UsageErr {
                 "processes do not share memory: use --processes with --transport redis or an address"
             }
             Self::NoCluster => "--cluster is said of a Redis: add --transport redis or an address",
+            Self::NothingToKill => "only processes can be killed and stopped: add --processes",
+            Self::NothingToBreak => {
+                "only a server of the program's own is broken: use --store-restarts, --cuts and --black-holes with --processes --transport redis and without --cluster"
+            }
         })
     }
 }
@@ -130,9 +172,33 @@ impl Options {
             Err(UsageErr::NothingBetweenProcesses)
         } else if in_memory && self.cluster {
             Err(UsageErr::NoCluster)
+        } else if !self.processes && self.kills + self.stops > 0 {
+            Err(UsageErr::NothingToKill)
+        } else if self.breaks_store() && !self.has_own_server() {
+            Err(UsageErr::NothingToBreak)
         } else {
             Ok(())
         }
+    }
+}
+
+impl Options {
+    /// Whether anything is to go wrong.
+    pub(crate) fn has_faults(&self) -> bool {
+        self.kills + self.stops > 0 || self.breaks_store()
+    }
+
+    /// Whether links to the store are to break.
+    pub(crate) fn breaks_links(&self) -> bool {
+        self.cuts + self.black_holes > 0
+    }
+
+    fn breaks_store(&self) -> bool {
+        self.store_restarts > 0 || self.breaks_links()
+    }
+
+    fn has_own_server(&self) -> bool {
+        self.transport == Transport::PrivateRedis && !self.cluster && self.processes
     }
 }
 
@@ -168,6 +234,10 @@ mod tests {
             "--edits -1",
             "--seed -1",
             "--state-bytes -1",
+            "--kills -1",
+            "--kill-every-ms 0",
+            "--session-ttl-ms 1",
+            "--cuts many",
         ];
         for line in bad {
             let err = parse(&format!("document {line}")).unwrap_err();
@@ -196,6 +266,15 @@ mod tests {
         assert_eq!(check("--cluster"), Err(UsageErr::NoCluster));
         assert_eq!(check("--processes --cluster --transport redis"), Ok(()));
         assert_eq!(check("--processes --transport redis://127.0.0.1"), Ok(()));
+        assert_eq!(check("--kills 1 --transport redis"), Err(UsageErr::NothingToKill));
+        assert_eq!(check("--stops 1"), Err(UsageErr::NothingToKill));
+        for fault in ["--store-restarts 1", "--cuts 1", "--black-holes 1"] {
+            let check = |rest: &str| check(&format!("{fault} {rest}"));
+            assert_eq!(check("--processes --transport redis"), Ok(()), "{fault}");
+            for rest in ["--transport redis", "--processes --transport redis://127.0.0.1"] {
+                assert_eq!(check(rest), Err(UsageErr::NothingToBreak), "{fault} {rest}");
+            }
+        }
     }
 
     #[test]

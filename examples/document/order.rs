@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt};
 
 use super::address::Address;
+use super::host::Limits;
 use super::options::Class;
 
 /// The word that ends a host.
@@ -39,6 +40,15 @@ pub(crate) struct Order {
     pub(crate) state_bytes: u32,
     /// What the dead weight is made from.
     pub(crate) seed: u64,
+    /// The limits of the host.
+    pub(crate) limits: Limits,
+}
+
+/// Without the address, which may hold a password.
+impl fmt::Debug for Order {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Order").field("host", &self.host).finish_non_exhaustive()
+    }
 }
 
 /// A host process was not told what to be.
@@ -101,6 +111,7 @@ mod tests {
             text: "two\nlines".into(),
             state_bytes: 7,
             seed: u64::MAX,
+            limits: Limits { session_ttl_ms: 5, has_faults: true },
         }
     }
 

@@ -36,6 +36,12 @@ impl Progress {
         self.bar.inc(1);
     }
 
+    /// Whether some edits were accepted and some not yet.
+    pub(crate) fn is_under_way(&self) -> bool {
+        let done = self.bar.position();
+        done > 0 && self.bar.length().is_some_and(|all| done < all)
+    }
+
     /// The room answered from this host.
     pub(crate) fn seen(&self, room: u32, host: u32) {
         let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);

@@ -42,8 +42,8 @@ pub(crate) enum DocumentMsg {
     Edit { from: SenderId, number: u64, edit: Edit },
     /// A chatter says something, only to be counted.
     Note { from: SenderId, number: u64 },
-    /// Which host is the room on?
-    Whereabouts(Reply<u32>),
+    /// Where does the room run?
+    Whereabouts(Reply<Sighting>),
     /// A page of the text, after so many code points.
     Text { after: usize, reply: Reply<String> },
     /// A page of the journal, after so many runs.
@@ -52,11 +52,20 @@ pub(crate) enum DocumentMsg {
     Audit(Reply<Audit>),
 }
 
+/// What a document room answers, and a live one tells its members: it runs on this host now, in this epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Sighting {
+    pub(crate) host: u32,
+    pub(crate) epoch: u64,
+}
+
 /// What the oracle asks for besides text and journal.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Audit {
     /// Edits that did not fit the text when they were handled.
     pub(crate) misfits: u64,
+    /// The epoch of the room.
+    pub(crate) epoch: u64,
     /// The sum of the dead weight.
     pub(crate) ballast_sha256: String,
 }
@@ -89,33 +98,57 @@ impl<C: DeliveryClass> RoomActor for Document<C> {
     const DELIVERY: Delivery = C::DELIVERY;
     type Msg = DocumentMsg;
     type State = DocumentState;
-    type Event = ();
+    type Event = Sighting;
     type Arguments = ();
 
     async fn pre_start(
         &self,
-        _ctx: &mut RoomContext<Self>,
+        ctx: &mut RoomContext<Self>,
         (): (),
     ) -> Result<DocumentState, ActorProcessingErr> {
+        self.tell(ctx)?;
         Ok(DocumentState::new(&self.beginning.text, self.beginning.ballast.clone()))
     }
 
     async fn handle(
         &self,
-        _ctx: &mut RoomContext<Self>,
+        ctx: &mut RoomContext<Self>,
         msg: DocumentMsg,
         state: &mut DocumentState,
     ) -> Result<(), ActorProcessingErr> {
+        let epoch = ctx.epoch().0;
         match msg {
-            DocumentMsg::Edit { from, number, edit } => state.edit(from, number, &edit),
-            DocumentMsg::Note { from, number } => state.note(from, number),
-            DocumentMsg::Whereabouts(reply) => answer(reply, self.host),
+            DocumentMsg::Edit { from, number, edit } => state.edit(from, number, &edit, epoch),
+            DocumentMsg::Note { from, number } => state.note(from, number, epoch),
+            DocumentMsg::Whereabouts(reply) => answer(reply, self.sighting(ctx)),
             DocumentMsg::Text { after, reply } => answer(reply, state.text_page(after)),
             DocumentMsg::Journal { after, reply } => answer(reply, state.journal_page(after)),
             DocumentMsg::Audit(reply) => {
                 let ballast_sha256 = state.ballast_sha256();
-                answer(reply, Audit { misfits: state.misfits(), ballast_sha256 });
+                answer(reply, Audit { misfits: state.misfits(), epoch, ballast_sha256 });
             }
+        }
+        Ok(())
+    }
+
+    async fn after_thaw(
+        &self,
+        ctx: &mut RoomContext<Self>,
+        _state: &mut DocumentState,
+    ) -> Result<(), ActorProcessingErr> {
+        self.tell(ctx)
+    }
+}
+
+impl<C: DeliveryClass> Document<C> {
+    fn sighting(&self, ctx: &RoomContext<Self>) -> Sighting {
+        Sighting { host: self.host, epoch: ctx.epoch().0 }
+    }
+
+    /// Not from a durable room: its events are those of its log, whoever replays it.
+    fn tell(&self, ctx: &mut RoomContext<Self>) -> Result<(), ActorProcessingErr> {
+        if C::DELIVERY == Delivery::Live {
+            ctx.emit(self.sighting(ctx))?;
         }
         Ok(())
     }

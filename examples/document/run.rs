@@ -5,22 +5,30 @@ use std::future::Future;
 use std::io;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use ractor_rooms::clock::Clock;
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::interval;
 
 use super::ballast::Ballast;
+use super::client::Calls;
+use super::faults::Faults;
 use super::fleet::{Fleet, StartErr};
 use super::interrupt::Interrupt;
 use super::options::{Class, Options};
+use super::pace::Pace;
 use super::ping::Pinger;
 use super::progress::Progress;
 use super::room::{Beginning, DeliveryClass, Durable, Live};
 use super::schedule::Schedule;
 use super::script::Script;
 use super::store::{Store, StoreErr};
+use super::storm::Storm;
 use super::summary::{Outcome, Summary};
+use super::tally::Tally;
 use super::typing::{Stage, type_document};
 
 /// How often the progress is told where no bar can be drawn.
@@ -97,20 +105,50 @@ async fn run_on<C: DeliveryClass>(
     let pinger = store.address().cloned().map(Pinger::start);
     let schedule = Schedule::new(script.edits.len(), options.moves);
     let all_edits = script.edits.len() as u64 * u64::from(options.writers);
-    let progress = Progress::new(all_edits, options.writers);
+    let progress = Arc::new(Progress::new(all_edits, options.writers));
     let hosts = fleet.ways(options.hosts);
-    let stage = Arc::new(Stage { hosts, script, schedule, ballast_sha256, progress });
+    let clock = Clock::system();
+    let tally = Arc::new(Tally::new(Arc::clone(&progress)));
+    let storm = options
+        .has_faults()
+        .then(|| Storm::new(Faults::of(options), clock.clone(), Arc::clone(&tally)));
+    let (over, calm) = watch::channel(false);
+    let calls_again = Arc::default();
+    let calls = storm.as_ref().map_or(Calls::Once, |_| Calls::Again(Arc::clone(&calls_again)));
+    let pace = storm.as_ref().map(|storm| Pace::new(storm.lasts(), calm));
+    let stage =
+        Arc::new(Stage { hosts, script, schedule, ballast_sha256, progress, calls, clock, pace });
+    if storm.is_some() {
+        eprintln!("the faults follow from seed {}", options.seed);
+    }
 
+    let (done, typed_out) = watch::channel(false);
+    let typing = async {
+        let outcomes = type_all::<C>(&stage, options.writers).await;
+        done.send_replace(true);
+        outcomes
+    };
+    let raging = async {
+        let problems = match storm {
+            Some(storm) => storm.rage(&mut fleet, store, typed_out).await,
+            None => Vec::new(),
+        };
+        over.send_replace(true);
+        problems
+    };
     let typed = tokio::select! {
-        outcomes = type_all::<C>(&stage, options.writers) => Some(outcomes),
+        typed = async { tokio::join!(typing, raging) } => Some(typed),
         () = interrupt => None,
     };
     let elapsed = stage.progress.finish();
     let ping = pinger.and_then(Pinger::finish);
-    let problems = fleet.stop().await;
-    let outcomes = typed.ok_or(RunErr::Interrupted)?;
+    let mut problems = fleet.complaints();
+    problems.extend(fleet.stop().await);
+    let (outcomes, raged) = typed.ok_or(RunErr::Interrupted)?;
+    problems.extend(raged);
     let mut summary = Summary::new(options, &stage.script, &outcomes, elapsed);
     summary.pinged(ping);
+    summary.stormed(options, &tally, &outcomes, calls_again.load(Ordering::Relaxed));
     problems.into_iter().for_each(|problem| summary.spoil(problem));
     Ok(summary)
 }

@@ -4,6 +4,7 @@ use tokio::sync::watch;
 
 use super::client::{Client, ClientErr};
 use super::journal::SenderId;
+use super::pace::Pace;
 use super::progress::Progress;
 use super::room::{DeliveryClass, DocumentMsg};
 use super::schedule::Schedule;
@@ -62,6 +63,7 @@ pub(crate) async fn write<C: DeliveryClass>(
     schedule: Schedule,
     typed: watch::Sender<u64>,
     mut moved: watch::Receiver<u32>,
+    mut pace: Option<Pace>,
     progress: &Progress,
 ) -> Sent {
     let mut stream = Stream::new(client, WRITER);
@@ -70,6 +72,9 @@ pub(crate) async fn write<C: DeliveryClass>(
         let over = schedule.over_after(stream.sent.last);
         // An error means that the mover is gone: then there is no move to wait for.
         let _ = moved.wait_for(|moved| *moved >= over).await;
+        if let Some(pace) = &mut pace {
+            pace.due(stream.sent.last, whole).await;
+        }
         let flush = stream.sent.last + 1 == whole;
         let edit = edit.clone();
         if !stream.next(|from, number| DocumentMsg::Edit { from, number, edit }, flush).await {

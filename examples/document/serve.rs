@@ -85,5 +85,6 @@ async fn start<C: DeliveryClass>(order: &Order) -> Result<RoomHost, ServeErr> {
     let ballast = Ballast::new(order.state_bytes as usize, order.seed);
     let beginning = Arc::new(Beginning { text: order.text.clone(), ballast });
     let builder = RoomHost::builder(names::host(order.host), order.address.connect().await?);
+    let builder = order.limits.apply(builder);
     Ok(with_documents::<C>(builder, order.host, &beginning).start().await?)
 }

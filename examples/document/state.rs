@@ -30,14 +30,14 @@ impl DocumentState {
 
     /// Takes one edit. One that does not fit is counted, not obeyed: an earlier one must be missing,
     /// and the run is to show that, not to end on it.
-    pub(crate) fn edit(&mut self, from: SenderId, number: u64, edit: &Edit) {
-        self.note(from, number);
+    pub(crate) fn edit(&mut self, from: SenderId, number: u64, edit: &Edit, epoch: u64) {
+        self.note(from, number, epoch);
         self.misfits += u64::from(edit.apply(&mut self.text).is_err());
     }
 
-    /// Writes a message into the journal.
-    pub(crate) fn note(&mut self, from: SenderId, number: u64) {
-        self.journal.note(from, number);
+    /// Writes a message into the journal, and in which epoch of the room it was handled.
+    pub(crate) fn note(&mut self, from: SenderId, number: u64, epoch: u64) {
+        self.journal.note(from, number, epoch);
     }
 
     /// The text after the first `from` code points, as far as it fits into one message. Empty at the
@@ -93,9 +93,9 @@ mod tests {
     #[test]
     fn it_travels_whole() {
         let mut before = document("né");
-        before.edit(0, 1, &Edit::insert(2, "漢"));
-        before.edit(0, 2, &Edit::insert(9, "x"));
-        before.note(5, 1);
+        before.edit(0, 1, &Edit::insert(2, "漢"), 1);
+        before.edit(0, 2, &Edit::insert(9, "x"), 1);
+        before.note(5, 1, 1);
         let json = serde_json::to_vec(&before).unwrap();
         let after: DocumentState = serde_json::from_slice(&json).unwrap();
         assert_eq!(whole_text(&after), "né漢");
@@ -114,9 +114,12 @@ mod tests {
     #[test]
     fn an_edit_that_does_not_fit_is_counted_and_journaled() {
         let mut document = document("abc");
-        document.edit(0, 1, &Edit::delete(2, 2));
+        document.edit(0, 1, &Edit::delete(2, 2), 1);
         assert_eq!(document.misfits(), 1);
-        assert_eq!(document.journal_page(0), [Run { sender: 0, first: 1, count: 1 }]);
+        assert_eq!(
+            document.journal_page(0),
+            [Run { sender: 0, first: 1, count: 1, begun: 1, ended: 1 }]
+        );
         assert_eq!(whole_text(&document), "abc");
     }
 }

@@ -1,11 +1,13 @@
 //! What the hosts of one run meet in.
 
 use std::fmt;
+use std::sync::Arc;
 
 use ractor_rooms::{MemoryTransport, RoomHost, RoomHostBuilder};
 use ractor_rooms_redis::ConnectErr;
-use ractor_rooms_redis::testing::{PrivateCluster, PrivateServer, ServerErr};
+use ractor_rooms_redis::testing::{PrivateCluster, PrivateServer, Proxy, ServerErr, ServerOptions};
 use redis::RedisError;
+use tokio::sync::Mutex;
 use tokio::time::timeout;
 
 use super::address::Address;
@@ -44,9 +46,10 @@ impl From<ConnectErr> for StoreErr {
 }
 
 /// The servers that were started for this run, which end with it.
+#[derive(Debug)]
 enum Servers {
     None,
-    One(#[expect(dead_code, reason = "held")] PrivateServer),
+    One(Arc<Mutex<PrivateServer>>),
     Cluster(#[expect(dead_code, reason = "held")] PrivateCluster),
 }
 
@@ -61,12 +64,15 @@ pub(crate) enum Store {
 /// A namespace in Redis, and the servers if they are ours.
 pub(crate) struct RedisStore {
     address: Address,
-    _servers: Servers,
+    servers: Servers,
+    /// A way to the server for every process, if they are to break.
+    links: Vec<Arc<Proxy>>,
 }
 
 impl Store {
     /// Opens the one that the options name, and starts it if they say so.
     pub(crate) async fn open(options: &Options) -> Result<Self, StoreErr> {
+        let mut links = Vec::new();
         let (urls, cluster, servers) = match &options.transport {
             Transport::Memory => return Ok(Self::Memory(MemoryTransport::new())),
             Transport::PrivateRedis if options.cluster => {
@@ -74,8 +80,16 @@ impl Store {
                 (cluster.urls(), true, Servers::Cluster(cluster))
             }
             Transport::PrivateRedis => {
-                let server = PrivateServer::start().await?;
-                (vec![server.url()], false, Servers::One(server))
+                let durable = ServerOptions::default().append_only();
+                let how =
+                    if options.store_restarts > 0 { durable } else { ServerOptions::default() };
+                let server = PrivateServer::start_with(how).await?;
+                if options.breaks_links() {
+                    for _ in 0..=options.hosts {
+                        links.push(Arc::new(Proxy::start(server.port()).await?));
+                    }
+                }
+                (vec![server.url()], false, Servers::One(Arc::new(Mutex::new(server))))
             }
             Transport::Redis(url) => {
                 let (url, cluster) = plain(url);
@@ -85,18 +99,46 @@ impl Store {
         let address = Address::new(urls, cluster);
         // So that a store that cannot be used is found before anything is started on it.
         address.connect().await?;
-        Ok(Self::Redis(RedisStore { address, _servers: servers }))
+        Ok(Self::Redis(RedisStore { address, servers, links }))
     }
 
-    /// A host on this store, with connections of its own.
-    pub(crate) async fn host(&self, name: &str) -> Result<RoomHostBuilder, ConnectErr> {
+    /// A host on this store, with connections of its own over this link.
+    pub(crate) async fn host(&self, name: &str, link: u32) -> Result<RoomHostBuilder, ConnectErr> {
         match self {
             Self::Memory(transport) => Ok(RoomHost::builder(name, transport.clone())),
-            Self::Redis(store) => Ok(RoomHost::builder(name, store.address.connect().await?)),
+            Self::Redis(store) => {
+                Ok(RoomHost::builder(name, store.address_by(link).connect().await?))
+            }
         }
     }
 
-    /// Where other processes find it.
+    /// The links that can be broken.
+    pub(crate) fn links(&self) -> &[Arc<Proxy>] {
+        match self {
+            Self::Memory(_) => &[],
+            Self::Redis(store) => &store.links,
+        }
+    }
+
+    /// The server that was started for this run, if it is one.
+    pub(crate) fn server(&self) -> Option<Arc<Mutex<PrivateServer>>> {
+        match self {
+            Self::Redis(RedisStore { servers: Servers::One(server), .. }) => {
+                Some(Arc::clone(server))
+            }
+            _ => None,
+        }
+    }
+
+    /// Where other processes find it, over this link.
+    pub(crate) fn address_by(&self, link: u32) -> Option<Address> {
+        match self {
+            Self::Memory(_) => None,
+            Self::Redis(store) => Some(store.address_by(link)),
+        }
+    }
+
+    /// Where it is, whatever becomes of the links.
     pub(crate) fn address(&self) -> Option<&Address> {
         match self {
             Self::Memory(_) => None,
@@ -110,6 +152,15 @@ impl Store {
         match timeout(PATIENCE, address.clear()).await {
             Ok(cleared) => cleared.map_err(|why| ClearErr(Some(why))),
             Err(_) => Err(ClearErr(None)),
+        }
+    }
+}
+
+impl RedisStore {
+    fn address_by(&self, link: u32) -> Address {
+        match self.links.get(link as usize) {
+            Some(link) => self.address.by(link.url()),
+            None => self.address.clone(),
         }
     }
 }

@@ -6,12 +6,15 @@ use std::time::Duration;
 use indicatif::{HumanBytes, HumanCount};
 use serde::Serialize;
 
-use super::options::Options;
+use super::options::{Class, Options};
 use super::oracle::Verdict;
 use super::percentile::percentile;
 use super::ping::PingMicros;
 use super::script::Script;
+use super::storm_summary::StormSummary;
+use super::tally::Tally;
 use super::transport::Transport;
+use super::witness::Account;
 
 /// One move that a room really made.
 #[derive(Clone, Copy, Debug)]
@@ -43,6 +46,8 @@ pub(crate) struct Outcome {
     pub(crate) misfits: u64,
     /// Whether the dead weight came through unchanged.
     pub(crate) ballast_intact: bool,
+    /// What the room said of itself meanwhile.
+    pub(crate) account: Account,
     /// What went wrong on the way, in words.
     pub(crate) problems: Vec<String>,
 }
@@ -58,6 +63,8 @@ pub(crate) struct Summary {
     moves_asked: u64,
     move_retries: u64,
     lost: u64,
+    /// Gone because a live room went back to a checkpoint and said so.
+    rolled_back: u64,
     doubled: u64,
     reordered: u64,
     foreign: u64,
@@ -78,6 +85,8 @@ pub(crate) struct Summary {
     /// How long the store took to answer a PING meanwhile, if it is one that can be asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     ping_us: Option<PingMicros>,
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    storm: Option<StormSummary>,
     seed: u64,
     elapsed_ms: u64,
     problems: Vec<String>,
@@ -124,6 +133,7 @@ impl Summary {
             moves_asked: u64::from(options.moves) * writers,
             move_retries: outcomes.iter().map(|o| o.retries).sum(),
             lost: verdict.lost,
+            rolled_back: verdict.rolled_back,
             doubled: verdict.doubled,
             reordered: verdict.reordered,
             foreign: verdict.foreign,
@@ -144,12 +154,14 @@ impl Summary {
             },
             processes: options.processes,
             ping_us: None,
+            storm: None,
             seed: options.seed,
             elapsed_ms: elapsed.as_millis().try_into().unwrap_or(u64::MAX),
             problems: outcomes.iter().flat_map(|o| o.problems.iter().cloned()).collect(),
         };
         summary.all_right = summary.matches
             && verdict.is_clean()
+            && (options.delivery == Class::Live || verdict.rolled_back == 0)
             && summary.moves == summary.moves_asked
             && summary.edits == summary.edits_asked
             && summary.misfits == 0
@@ -161,6 +173,35 @@ impl Summary {
     /// Adds how long the store took to answer a PING.
     pub(crate) fn pinged(&mut self, ping_us: Option<PingMicros>) {
         self.ping_us = ping_us;
+    }
+
+    /// Adds which faults struck, and what the rooms made of them; nothing if none was asked for.
+    pub(crate) fn stormed(
+        &mut self,
+        options: &Options,
+        tally: &Tally,
+        outcomes: &[Outcome],
+        call_retries: u64,
+    ) {
+        if !options.has_faults() {
+            return;
+        }
+        let storm = StormSummary::of(tally, outcomes, call_retries);
+        let asked = [
+            options.kills,
+            options.stops,
+            options.store_restarts,
+            options.cuts,
+            options.black_holes,
+        ];
+        if storm.struck() != asked {
+            self.spoil(format!("expected the faults {asked:?}, found {:?}", storm.struck()));
+        }
+        let missed: u64 = outcomes.iter().map(|outcome| outcome.account.missed).sum();
+        if missed > 0 {
+            self.spoil(format!("{missed} events of rooms were not told"));
+        }
+        self.storm = Some(storm);
     }
 
     /// Adds what went wrong after the documents were judged.
@@ -210,6 +251,14 @@ impl fmt::Display for Summary {
                 writeln!(f, "ping       p50 {:.1?}", Duration::from_micros(ping.p50))?;
             }
             writeln!(f, "moved      {all} in snapshots, the largest {largest}")?;
+        }
+        if let Some(storm) = &self.storm {
+            write!(f, "{storm}")?;
+            writeln!(
+                f,
+                "undone     {} by roll-backs that were told",
+                HumanCount(self.rolled_back)
+            )?;
         }
         let text = if self.matches { "matches" } else { "DIFFERS" };
         writeln!(f, "text       {text} (sha256 {})", self.sha256)?;

@@ -3,20 +3,23 @@
 use std::sync::Arc;
 
 use ractor_rooms::RoomHost;
+use ractor_rooms::clock::Clock;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use super::client::{Client, ClientErr};
+use super::client::{Calls, Client, ClientErr};
 use super::digest::sha256;
 use super::mover::{Moved, Mover};
 use super::names;
-use super::oracle::Oracle;
+use super::oracle::{Oracle, typed};
+use super::pace::Pace;
 use super::progress::Progress;
 use super::room::{DeliveryClass, Document};
 use super::schedule::Schedule;
 use super::script::Script;
 use super::senders::{self, Sent, WRITER};
 use super::summary::Outcome;
+use super::witness::Witness;
 
 /// What all documents of a run share.
 pub(crate) struct Stage {
@@ -25,14 +28,30 @@ pub(crate) struct Stage {
     pub(crate) script: Script,
     pub(crate) schedule: Schedule,
     pub(crate) ballast_sha256: String,
-    pub(crate) progress: Progress,
+    pub(crate) progress: Arc<Progress>,
+    /// What becomes of calls without an answer.
+    pub(crate) calls: Calls,
+    /// The time by which witnesses note what they are told.
+    pub(crate) clock: Clock,
+    /// How fast the writers type, if faults strike.
+    pub(crate) pace: Option<Pace>,
 }
 
 /// Types one document while it moves and others talk to it.
 pub(crate) async fn type_document<C: DeliveryClass>(stage: Arc<Stage>, room: u32) -> Outcome {
     let key = names::document(room);
-    let client = |host: &RoomHost| Client::new(host.room::<Document<C>>(key.clone()));
+    let client =
+        |host: &RoomHost| Client::new(host.room::<Document<C>>(key.clone()), stage.calls.clone());
     let home = room as usize % stage.hosts.len();
+    let mut witness = None;
+    // Where nothing breaks, nobody is forgiven anything.
+    if stage.pace.is_some() {
+        let room = stage.hosts[home].room::<Document<C>>(key.clone());
+        match Witness::listen(room, stage.clock.clone()).await {
+            Ok(there) => witness = Some(there),
+            Err(why) => return Outcome { problems: vec![why], ..Outcome::default() },
+        }
+    }
     let (typed, typed_seen) = watch::channel(0);
     let (moved, moved_seen) = watch::channel(0);
 
@@ -42,11 +61,13 @@ pub(crate) async fn type_document<C: DeliveryClass>(stage: Arc<Stage>, room: u32
     }
     let (writer, its_stage) = (client(&stage.hosts[home]), Arc::clone(&stage));
     talk.spawn(async move {
-        let Stage { script, schedule, progress, .. } = &*its_stage;
-        senders::write(writer, script, *schedule, typed, moved_seen, progress).await
+        let Stage { script, schedule, progress, pace, .. } = &*its_stage;
+        let pace = pace.clone();
+        senders::write(writer, script, *schedule, typed, moved_seen, pace, progress).await
     });
     let clients = stage.hosts.iter().map(client).collect();
-    let mover = Mover { room, hosts: &stage.hosts, clients, progress: &stage.progress };
+    let has_faults = stage.pace.is_some();
+    let mover = Mover { room, hosts: &stage.hosts, clients, has_faults, progress: &stage.progress };
     let Moved { moves, retries, problem } =
         mover.keep_moving(stage.schedule, typed_seen, moved).await;
 
@@ -60,7 +81,7 @@ pub(crate) async fn type_document<C: DeliveryClass>(stage: Arc<Stage>, room: u32
         }
     }
     let elsewhere = client(&stage.hosts[(home + 1) % stage.hosts.len()]);
-    if let Err(why) = judge(&stage, &elsewhere, &oracle, &mut outcome).await {
+    if let Err(why) = judge(&stage, &elsewhere, witness.as_ref(), &mut oracle, &mut outcome).await {
         outcome.problems.push(format!("{key} could not be read at the end: {why}"));
     }
     outcome
@@ -81,17 +102,27 @@ fn take_account(sent: Sent, oracle: &mut Oracle, outcome: &mut Outcome) {
 async fn judge<C: DeliveryClass>(
     stage: &Stage,
     client: &Client<C>,
-    oracle: &Oracle,
+    witness: Option<&Witness>,
+    oracle: &mut Oracle,
     outcome: &mut Outcome,
 ) -> Result<(), ClientErr> {
     // Until the room has shown its journal, nothing counts as handled.
     outcome.verdict = oracle.judge(&[]);
-    outcome.verdict = oracle.judge(&client.journal().await?);
+    let journal = client.journal().await?;
     let text = client.text().await?;
-    outcome.sha256 = sha256(&text);
-    outcome.matches = text == stage.script.end;
     let audit = client.audit().await?;
-    outcome.misfits = audit.misfits;
+    if let Some(witness) = witness {
+        outcome.account = witness.account(audit.epoch).await;
+    }
+    outcome.account.roll_backs.iter().for_each(|epoch| oracle.rolled_back(*epoch));
+    outcome.verdict = oracle.judge(&journal);
+    outcome.sha256 = sha256(&text);
+    // Of edits that a roll-back undid, those after them may not fit; the text is to show just that.
+    let undone = outcome.verdict.rolled_back > 0;
+    let (end, misfits) =
+        if undone { typed(&stage.script, WRITER, &journal) } else { (stage.script.end.clone(), 0) };
+    outcome.matches = text == end;
+    outcome.misfits = audit.misfits.abs_diff(misfits);
     outcome.ballast_intact = audit.ballast_sha256 == stage.ballast_sha256;
     Ok(())
 }

@@ -15,6 +15,8 @@ mod mutations;
 mod subject;
 
 pub use decoders::Decoder;
-pub use faulty::{Aimed, Fault, FaultEvent, FaultPlan, FaultyTransport, Operation};
+pub use faulty::{
+    Aimed, Call, CallTrace, Fault, FaultEvent, FaultPlan, FaultyTransport, Operation,
+};
 pub use mutations::mutations;
 pub use subject::{MemorySubject, Subject, small_limits};

@@ -298,7 +298,8 @@ pub struct Pad<C, const V: u32 = 1> {
 }
 
 impl<C: Class, const V: u32> Pad<C, V> {
-    fn new(host: &str, stage: &Stage) -> Self {
+    /// The pads of this host.
+    pub fn new(host: &str, stage: &Stage) -> Self {
         Self { host: host.to_owned(), stage: stage.clone(), class: PhantomData }
     }
 
@@ -487,7 +488,7 @@ pub const DOOMED: Duration = Duration::from_secs(3);
 
 /// Deadlines for tests: retries are quick, what ends in an error is slow, because machines are busy, and
 /// checkpoints are made when a test asks for them.
-fn config() -> HostConfig {
+pub fn config() -> HostConfig {
     HostConfig {
         session_ttl: Duration::from_secs(30),
         store_timeout: Duration::from_secs(30),

@@ -8,6 +8,7 @@
 )]
 
 pub mod cluster;
+pub mod crash;
 pub mod holes;
 pub mod meddler;
 pub mod oracle;

@@ -14,6 +14,8 @@ mod bounds;
 mod bursts;
 #[path = "rooms/calls.rs"]
 mod calls;
+#[path = "rooms/crash_points.rs"]
+mod crash_points;
 #[path = "rooms/decoders.rs"]
 mod decoders;
 #[path = "rooms/documents.rs"]

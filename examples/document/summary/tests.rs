@@ -37,7 +37,8 @@ fn what_is_right_in_all_documents_is_all_right() {
 
 #[test]
 fn anything_wrong_in_one_document_shows() {
-    let wrongs: [fn(&mut Outcome); 10] = [
+    let wrongs: [fn(&mut Outcome); 11] = [
+        |o| o.verdict.rolled_back = 1,
         |o| o.verdict.lost = 1,
         |o| o.verdict.doubled = 1,
         |o| o.verdict.reordered = 1,

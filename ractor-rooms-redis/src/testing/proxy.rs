@@ -16,6 +16,8 @@ use super::error::{ServerErr, io};
 struct Weather {
     /// Connections made before this count changed are closed.
     cuts: u64,
+    /// Those made before this count changed are closed towards the client only.
+    half_closes: u64,
     /// Those with a number below this one get no byte through.
     black_holed_below: u64,
     /// Whether new connections are refused.
@@ -41,7 +43,13 @@ impl Proxy {
         let listener =
             TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.map_err(io("open a port"))?;
         let port = listener.local_addr().map_err(io("open a port"))?.port();
-        let fair = Weather { cuts: 0, black_holed_below: 0, closed: false, delay: Duration::ZERO };
+        let fair = Weather {
+            cuts: 0,
+            half_closes: 0,
+            black_holed_below: 0,
+            closed: false,
+            delay: Duration::ZERO,
+        };
         let weather = watch::Sender::new(fair);
         let (count, accepted) = watch::channel(0);
         let task = tokio::spawn(accept(listener, target, weather.subscribe(), count));
@@ -61,6 +69,12 @@ impl Proxy {
     /// Closes every connection; new ones are served.
     pub fn cut(&self) {
         self.weather.send_modify(|weather| weather.cuts += 1);
+    }
+
+    /// Ends what the server says on every connection: the client reads the end of the stream, and what it
+    /// still writes arrives. New connections are served.
+    pub fn half_close(&self) {
+        self.weather.send_modify(|weather| weather.half_closes += 1);
     }
 
     /// Closes every connection, and new ones at once, until [`Proxy::heal`].
@@ -126,8 +140,27 @@ async fn accept(
         let (from_client, to_client) = client.into_split();
         let (from_server, to_server) = server.into_split();
         // They end with the proxy, whose end of the weather they watch.
-        tokio::spawn(pass(from_client, to_server, weather.clone(), number));
-        tokio::spawn(pass(from_server, to_client, weather.clone(), number));
+        let (up, down) = (Way::ToServer, Way::ToClient);
+        tokio::spawn(pass(from_client, to_server, weather.clone(), number, up));
+        tokio::spawn(pass(from_server, to_client, weather.clone(), number, down));
+    }
+}
+
+/// Which way bytes go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    ToServer,
+    ToClient,
+}
+
+impl Weather {
+    /// What ends a connection when it changes.
+    fn ends(&self, way: Way) -> (u64, u64) {
+        let half = match way {
+            Way::ToServer => 0,
+            Way::ToClient => self.half_closes,
+        };
+        (self.cuts, half)
     }
 }
 
@@ -137,14 +170,15 @@ async fn pass(
     mut to: OwnedWriteHalf,
     mut weather: watch::Receiver<Weather>,
     number: u64,
+    way: Way,
 ) {
-    let cuts = weather.borrow_and_update().cuts;
+    let ends = weather.borrow_and_update().ends(way);
     let mut buffer = vec![0; 64 << 10];
     loop {
         let read = tokio::select! {
             read = from.read(&mut buffer) => read,
             changed = weather.changed() => {
-                if changed.is_err() || weather.borrow_and_update().cuts != cuts {
+                if changed.is_err() || weather.borrow_and_update().ends(way) != ends {
                     return;
                 }
                 continue;

@@ -498,9 +498,21 @@ impl HostCore {
 
     /// Offers a room that nobody runs to the host that placement names.
     pub(crate) async fn find_host(&self, room: &RoomId, create: bool) -> Result<(), FindErr> {
+        // Who has declined would do so again, and so often that the room rests while others could take it.
+        let declined = match create {
+            true => Vec::new(),
+            false => {
+                let view = self.view(room).await.map_err(FindErr::Store)?;
+                view.map(|view| view.declined).unwrap_or_default()
+            }
+        };
         // A host that just joined must be found at once, so the list is read anew when it has none.
-        let mut target = self.placement(room, &[], self.config.sweep_interval).await;
+        let mut target = self.placement(room, &declined, self.config.sweep_interval).await;
         if target.is_err() {
+            target = self.placement(room, &declined, Duration::ZERO).await;
+        }
+        if target.is_err() && !declined.is_empty() {
+            // When every host has declined, the first one is asked again.
             target = self.placement(room, &[], Duration::ZERO).await;
         }
         let until = self.offer_deadline();

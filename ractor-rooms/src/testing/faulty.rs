@@ -3,6 +3,7 @@
 mod aim;
 mod plan;
 mod state;
+mod trace;
 mod transport;
 
 use std::fmt;
@@ -14,6 +15,7 @@ use futures::future::BoxFuture;
 
 pub use aim::Aimed;
 pub use plan::{Fault, FaultEvent, FaultPlan, Operation};
+pub use trace::{Call, CallTrace};
 
 use crate::id::HostId;
 use crate::transport::{Transport, TransportErr, TransportFuture};
@@ -159,6 +161,11 @@ impl<T: Transport + ?Sized> FaultyTransport<T> {
         self.shared.lock().release_pushes(u64::MAX);
     }
 
+    /// From now on every call is noted there, before anything is done with it.
+    pub fn trace_into(&self, trace: CallTrace) {
+        self.shared.lock().trace = Some(trace);
+    }
+
     /// How many calls came through.
     pub fn calls(&self) -> u64 {
         self.shared.lock().calls
@@ -268,6 +275,9 @@ impl<T: Transport + ?Sized> FaultyTransport<T> {
                 let first = run(inner);
                 async move {
                     let answer = first.await;
+                    if let Some(gate) = &gate {
+                        gate.carried_out();
+                    }
                     released(gate).await;
                     answer
                 }

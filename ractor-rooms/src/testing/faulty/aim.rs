@@ -8,16 +8,25 @@ use tokio::sync::watch;
 #[derive(Debug)]
 pub(super) struct Gate {
     hit: watch::Sender<bool>,
+    carried_out: watch::Sender<bool>,
     open: watch::Sender<bool>,
 }
 
 impl Gate {
     pub(super) fn new() -> Arc<Self> {
-        Arc::new(Self { hit: watch::Sender::new(false), open: watch::Sender::new(false) })
+        Arc::new(Self {
+            hit: watch::Sender::new(false),
+            carried_out: watch::Sender::new(false),
+            open: watch::Sender::new(false),
+        })
     }
 
     pub(super) fn hit(&self) {
         self.hit.send_replace(true);
+    }
+
+    pub(super) fn carried_out(&self) {
+        self.carried_out.send_replace(true);
     }
 
     pub(super) fn open(&self) {
@@ -44,6 +53,12 @@ impl Aimed {
     pub async fn hit(&self) {
         let mut hit = self.0.hit.subscribe();
         let _hit = hit.wait_for(|hit| *hit).await;
+    }
+
+    /// Waits until the answer of a call is held: the store has carried it out.
+    pub async fn carried_out(&self) {
+        let mut carried_out = self.0.carried_out.subscribe();
+        let _carried_out = carried_out.wait_for(|carried_out| *carried_out).await;
     }
 
     /// Whether the call has come.

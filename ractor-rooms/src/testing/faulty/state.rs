@@ -10,6 +10,7 @@ use futures::future::BoxFuture;
 use super::super::dice::Dice;
 use super::aim::Gate;
 use super::plan::{Fault, FaultEvent, FaultPlan, Operation};
+use super::trace::CallTrace;
 use crate::id::HostId;
 use crate::transport::{Push, Transport};
 
@@ -38,6 +39,7 @@ pub(super) struct State<T: ?Sized> {
     pub(super) calls: u64,
     pub(super) late: Vec<(u64, Late<T>)>,
     pub(super) events: VecDeque<FaultEvent>,
+    pub(super) trace: Option<CallTrace>,
     dice: Dice,
     aims: Vec<Aim>,
     held: Vec<Arc<Gate>>,
@@ -63,6 +65,7 @@ impl<T: Transport + ?Sized> State<T> {
             calls: 0,
             late: Vec::new(),
             events: VecDeque::new(),
+            trace: None,
             dice: Dice::new(seed),
             aims: Vec::new(),
             held: Vec::new(),
@@ -127,6 +130,9 @@ impl<T: Transport + ?Sized> State<T> {
         what: &str,
     ) -> Decision<T> {
         self.calls += 1;
+        if let Some(trace) = &self.trace {
+            trace.note(host, operation, what);
+        }
         let due = self.take_due(host);
         self.release_pushes(self.calls);
         let (fault, gate) = self.fault(operation, host);
