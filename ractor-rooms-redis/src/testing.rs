@@ -1,6 +1,7 @@
 //! Private servers and a proxy that breaks connections, for tests and examples. Unix only.
 
 mod cluster;
+#[allow(clippy::expect_used, reason = "this is test code for other crates: a failed check panics")]
 mod decoders;
 mod error;
 mod guard;
