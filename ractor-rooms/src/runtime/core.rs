@@ -225,9 +225,7 @@ impl HostCore {
         self.stopped.store(true, Ordering::SeqCst);
         self.stop.send_replace(true);
         // In order: who waits is woken by it, and a simulation replays the order.
-        let mut couriers: Vec<_> = self.couriers.iter().map(|c| c.value().clone()).collect();
-        couriers.sort_unstable_by(|a, b| a.target().cmp(b.target()));
-        for courier in couriers {
+        for courier in self.couriers_in_order() {
             courier.stop();
         }
         for call in self.calls.pending() {
@@ -453,13 +451,18 @@ impl HostCore {
 
     /// The store may have lost what it had accepted from this host: sends again what is held of it.
     pub(crate) fn send_again(self: &Arc<Self>) {
-        let couriers: Vec<_> = self.couriers.iter().map(|entry| entry.value().clone()).collect();
-        for courier in couriers {
+        for courier in self.couriers_in_order() {
             courier.forgotten();
         }
         for (to, letter) in self.letters.take(self.clock.mark(), self.config.call_timeout) {
             self.post_bytes(to, letter);
         }
+    }
+
+    fn couriers_in_order(&self) -> Vec<Arc<Courier>> {
+        let mut couriers: Vec<_> = self.couriers.iter().map(|c| c.value().clone()).collect();
+        couriers.sort_unstable_by(|a, b| a.target().cmp(b.target()));
+        couriers
     }
 
     /// How many ways to rooms are kept.

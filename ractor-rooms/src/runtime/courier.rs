@@ -3,6 +3,7 @@
 //! The pure [`Sender`] decides; this file holds the messages, the lock and the clock.
 
 use std::collections::VecDeque;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -302,7 +303,9 @@ impl Courier {
                         told();
                     }
                     if pause && !found {
-                        tokio::time::sleep(backoff(core.config.retry_interval, failures)).await;
+                        let way = (core.incarnation(), &self.target);
+                        tokio::time::sleep(backoff(core.config.retry_interval, failures, &way))
+                            .await;
                     }
                 }
             }
@@ -656,10 +659,17 @@ enum Step {
 }
 
 /// The wait after so many failures in a row: it doubles, up to sixteen times the first, and each is between
-/// half and all of its length, so that the ways of many hosts do not come back together.
-fn backoff(first: Duration, failures: u32) -> Duration {
+/// half and all of its length, so that the ways of many hosts do not come back together. By the way and not by
+/// chance, so that a simulation can be replayed.
+fn backoff(first: Duration, failures: u32, way: &impl Hash) -> Duration {
     let full = first.saturating_mul(1 << failures.saturating_sub(1).min(4));
-    if failures == 0 { full } else { full.mul_f64(rand::random_range(0.5..=1.0)) }
+    if failures == 0 {
+        return full;
+    }
+    let mut hasher = DefaultHasher::new();
+    (way, failures).hash(&mut hasher);
+    let share = u32::try_from(hasher.finish() % 512).unwrap_or(0);
+    full / 2 + full / 2 * share / 511
 }
 
 fn batch_len(queue: &VecDeque<Parcel>) -> u64 {

@@ -42,7 +42,7 @@ pub trait Stores: Sync {
     fn open(&self, hosts: usize) -> impl Future<Output = Vec<Self::Transport>> + Send;
 }
 
-/// See the [module](self).
+/// One case of a crash: the hosts, their store and the room.
 pub struct Site<T: Transport> {
     course: Course,
     key: String,

@@ -9,9 +9,7 @@ use futures::stream::BoxStream;
 use futures::{FutureExt, StreamExt};
 use ractor_rooms::MemoryTransport;
 use ractor_rooms::id::{Epoch, Generation, HostId, Incarnation, Number, Position, RoomId};
-use ractor_rooms::protocol::record::{
-    Answer, AppendAnswer, Lease, OwnerAnswer, Request, SnapshotKey,
-};
+use ractor_rooms::protocol::record::{Answer, AppendAnswer, OwnerAnswer, Request, SnapshotKey};
 use ractor_rooms::protocol::session::{OpenAnswer, SessionInfo, SessionSpec};
 use ractor_rooms::protocol::store::{Owned, Unrest};
 use ractor_rooms::transport::{Letter, Push, Transport, TransportFuture};
@@ -27,25 +25,20 @@ pub enum Bug {
     LosesMessages,
     /// The messages of a batch are written in reverse (I4: order of a sender).
     ReversesBatches,
-    /// An owner that has lost the lease may go on writing (I1: one activation at a time).
-    ForgetsTheFence,
     /// A checkpoint trims what came after its cursor, too (I2).
     TrimsTooMuch,
     /// What was emitted a while ago is pushed again under the next number (I5: events once).
     RepeatsEvents,
     /// A message that is given up leaves no dead letter (I10: nothing is dropped unreported).
     ForgetsDeadLetters,
-    /// No room is ever found that nobody runs (I6: a room with work is never without a host).
-    HidesUnrest,
 }
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 6] = [
         Self::AppendsRepeats,
         Self::LosesMessages,
         Self::ReversesBatches,
-        Self::ForgetsTheFence,
         Self::TrimsTooMuch,
         Self::RepeatsEvents,
         Self::ForgetsDeadLetters,
@@ -85,45 +78,14 @@ impl Planted {
         requests >= REQUESTS
     }
 
-    fn ask(&self, room: &RoomId, request: Request) -> Option<Answer> {
-        self.inner.execute(room, request, Epoch(0)).now_or_never()?.ok()
-    }
-
-    fn lease_of(request: &mut Request) -> Option<&mut Lease> {
-        match request {
-            Request::Settle { lease }
-            | Request::Checkpoint { lease, .. }
-            | Request::Ack { lease, .. }
-            | Request::Park { lease, .. }
-            | Request::ReadLog { lease, .. }
-            | Request::Emit { lease, .. }
-            | Request::Close { lease, .. }
-            | Request::CountFailure { lease, .. }
-            | Request::GiveUp { lease, .. } => Some(lease),
-            _ => None,
-        }
-    }
-
     /// Changes what is asked; an answer instead of it where it is not carried out.
-    fn before(&self, room: &RoomId, request: &mut Request) -> Option<Answer> {
+    fn before(&self, request: &mut Request) -> Option<Answer> {
         let bug = self.bug?;
         match (bug, &mut *request) {
             (Bug::ReversesBatches, Request::Append { batch, .. }) => batch.reverse(),
             (Bug::LosesMessages, Request::Append { batch, .. }) if batch.len() > 1 => {
                 batch.pop();
                 self.lost.store(true, Ordering::Relaxed);
-            }
-            (Bug::ForgetsTheFence, request) => {
-                if let Some(lease) = Self::lease_of(request)
-                    && let Some(Answer::View(Some(view))) = self.ask(room, Request::Read)
-                    && let Some(owner) = view.seen.owner
-                {
-                    *lease = Lease {
-                        epoch: view.seen.epoch,
-                        owner,
-                        generation: self.inner.generation(room),
-                    };
-                }
             }
             (Bug::TrimsTooMuch, Request::Checkpoint { snapshot, .. }) => {
                 snapshot.cursor = Position { ms: snapshot.cursor.ms + 200, n: 0 };
@@ -156,7 +118,7 @@ impl Transport for Planted {
         mut request: Request,
         floor: Epoch,
     ) -> TransportFuture<'_, Answer> {
-        if let Some(answer) = self.before(room, &mut request) {
+        if let Some(answer) = self.before(&mut request) {
             return std::future::ready(Ok(answer)).boxed();
         }
         if self.circles(room, &request) {
@@ -251,10 +213,6 @@ impl Transport for Planted {
     }
 
     fn unrest(&self, after: Option<&RoomId>, limit: usize) -> TransportFuture<'_, Vec<Unrest>> {
-        if self.bug == Some(Bug::HidesUnrest) {
-            // Nobody ever learns of rooms that nobody runs.
-            return std::future::ready(Ok(Vec::new())).boxed();
-        }
         self.inner.unrest(after, limit)
     }
 
