@@ -54,7 +54,7 @@ async fn a_deleted_record_is_brought_back_under_traffic<C: Class>() {
         write::<C>(&hosts, &journal, round * 20 + 1..=round * 20 + 20).await;
     }
     journal.assert_exact(160, &notes(&hosts.ledger::<C>(1, KEY)).await);
-    assert_eq!(hosts.runs_on::<C>(KEY).await, [0]);
+    hosts.until_on::<C>(KEY, 0).await;
     let regressed = RoomFault::StoreRegressed { room: room_id::<C>(KEY) };
     assert!(!hosts.faults().is_empty());
     assert!(hosts.faults().iter().all(|fault| *fault == regressed), "{:?}", hosts.faults());
@@ -79,7 +79,7 @@ async fn a_deleted_record_of_an_idle_room_is_brought_back<C: Class>() {
     .await;
     write::<C>(&hosts, &journal, 11..=20).await;
     journal.assert_exact(40, &notes(&hosts.ledger::<C>(1, KEY)).await);
-    assert_eq!(hosts.runs_on::<C>(KEY).await, [0]);
+    hosts.until_on::<C>(KEY, 0).await;
     hosts.stop().await;
 }
 
@@ -103,7 +103,7 @@ async fn an_old_record_of_another_host_is_overruled<C: Class>() {
         restore.arg(&key).arg(0).arg(old).arg("REPLACE").query_async(&mut operator).await.unwrap();
     write::<C>(&hosts, &journal, 41..=60).await;
     journal.assert_exact(120, &notes(&hosts.ledger::<C>(0, KEY)).await);
-    assert_eq!(hosts.runs_on::<C>(KEY).await, [1]);
+    hosts.until_on::<C>(KEY, 1).await;
     hosts.stop().await;
 }
 

@@ -2,41 +2,58 @@
 
 use std::sync::Arc;
 
-use tokio::sync::watch;
+use tokio::sync::Semaphore;
+
+/// Something that comes once. Those who wait go on in the order in which they came: a `watch` channel wakes
+/// them by chance, and no run could be repeated.
+#[derive(Debug)]
+struct Latch(Semaphore);
+
+impl Latch {
+    fn new() -> Self {
+        Self(Semaphore::new(0))
+    }
+
+    fn open(&self) {
+        self.0.close();
+    }
+
+    fn is_open(&self) -> bool {
+        self.0.is_closed()
+    }
+
+    async fn opened(&self) {
+        let _closed = self.0.acquire().await; // there is nothing to acquire
+    }
+}
 
 /// Whether a fault's call has come, and whether it may go on.
 #[derive(Debug)]
 pub(super) struct Gate {
-    hit: watch::Sender<bool>,
-    carried_out: watch::Sender<bool>,
-    open: watch::Sender<bool>,
+    hit: Latch,
+    carried_out: Latch,
+    open: Latch,
 }
 
 impl Gate {
     pub(super) fn new() -> Arc<Self> {
-        Arc::new(Self {
-            hit: watch::Sender::new(false),
-            carried_out: watch::Sender::new(false),
-            open: watch::Sender::new(false),
-        })
+        Arc::new(Self { hit: Latch::new(), carried_out: Latch::new(), open: Latch::new() })
     }
 
     pub(super) fn hit(&self) {
-        self.hit.send_replace(true);
+        self.hit.open();
     }
 
     pub(super) fn carried_out(&self) {
-        self.carried_out.send_replace(true);
+        self.carried_out.open();
     }
 
     pub(super) fn open(&self) {
-        self.open.send_replace(true);
+        self.open.open();
     }
 
     pub(super) async fn released(&self) {
-        // The sender is `self`: the channel cannot be closed while it is waited for.
-        let mut open = self.open.subscribe();
-        let _open = open.wait_for(|open| *open).await;
+        self.open.opened().await;
     }
 }
 
@@ -51,19 +68,17 @@ impl Aimed {
 
     /// Waits until the call has come.
     pub async fn hit(&self) {
-        let mut hit = self.0.hit.subscribe();
-        let _hit = hit.wait_for(|hit| *hit).await;
+        self.0.hit.opened().await;
     }
 
     /// Waits until the answer of a call is held: the store has carried it out.
     pub async fn carried_out(&self) {
-        let mut carried_out = self.0.carried_out.subscribe();
-        let _carried_out = carried_out.wait_for(|carried_out| *carried_out).await;
+        self.0.carried_out.opened().await;
     }
 
     /// Whether the call has come.
     pub fn is_hit(&self) -> bool {
-        *self.0.hit.borrow()
+        self.0.hit.is_open()
     }
 
     /// Lets a held call go on.
