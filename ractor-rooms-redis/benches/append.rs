@@ -287,6 +287,7 @@ impl Setup {
             capacity: 1_000_000,
             kinds: BTreeMap::new(),
             proved: ractor_rooms::id::Generation::default(),
+            holds: None,
         };
         let opened = transport.open_session(&host, TTL, spec).await.expect("an answer");
         let OpenAnswer::Opened(by) = opened else { panic!("a session in a new namespace") };

@@ -66,6 +66,7 @@ fn golden_bytes() {
         capacity: 2,
         kinds: [(ractor_rooms::id::Kind::new("a;b").unwrap(), 7)].into(),
         proved: ractor_rooms::id::Generation(3),
+        holds: Some(u64::MAX),
     };
     assert_eq!(wire::spec(&spec), "cordoned 1 2 3 3:a;b:7;");
     let stored = Bytes::from("41 cordoned 1 2 3 3:a;b:7;");

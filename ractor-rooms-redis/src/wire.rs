@@ -189,7 +189,7 @@ pub(crate) fn hear(mut bytes: Bytes) -> Option<Heard> {
     }))
 }
 
-/// A session's spec: `state load capacity proved `, then each kind as `length:kind:version;`.
+/// A session's spec: `state load capacity proved holds ` with `-` for none held, then each kind as `length:kind:version;`.
 pub(crate) fn spec(spec: &SessionSpec) -> Bytes {
     let state = match spec.state {
         HostState::Joining => "joining",
@@ -197,7 +197,9 @@ pub(crate) fn spec(spec: &SessionSpec) -> Bytes {
         HostState::Cordoned => "cordoned",
         HostState::Draining => "draining",
     };
-    let mut text = format!("{state} {} {} {} ", spec.load, spec.capacity, spec.proved);
+    let SessionSpec { load, capacity, proved, holds, .. } = spec;
+    let holds = holds.map_or_else(|| "-".to_owned(), |from| from.to_string());
+    let mut text = format!("{state} {load} {capacity} {proved} {holds} ");
     for (kind, version) in &spec.kinds {
         text += &format!("{}:{kind}:{version};", kind.as_str().len());
     }
@@ -217,6 +219,10 @@ pub(crate) fn parse_session(mut bytes: Bytes) -> Option<(u64, SessionSpec)> {
     let load = u32::try_from(number(&mut bytes, b' ')?).ok()?;
     let capacity = u32::try_from(number(&mut bytes, b' ')?).ok()?;
     let proved = Generation(number(&mut bytes, b' ')?);
+    let holds = match word(&mut bytes, b' ')?.as_str() {
+        "-" => None,
+        from => Some(from.parse().ok()?),
+    };
     let mut kinds = BTreeMap::new();
     while !bytes.is_empty() {
         let length = number(&mut bytes, b':')?;
@@ -227,5 +233,5 @@ pub(crate) fn parse_session(mut bytes: Bytes) -> Option<(u64, SessionSpec)> {
         let version = u32::try_from(number(&mut bytes, b';')?).ok()?;
         kinds.insert(Kind::new(kind).ok()?, version);
     }
-    Some((id, SessionSpec { state, load, capacity, kinds, proved }))
+    Some((id, SessionSpec { state, load, capacity, kinds, proved, holds }))
 }

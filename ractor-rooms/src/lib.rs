@@ -36,6 +36,7 @@ pub mod clock;
 pub mod codec;
 pub mod delivery;
 pub mod id;
+pub mod on_store_loss;
 pub mod protocol;
 #[cfg(feature = "runtime")]
 mod runtime;
@@ -44,6 +45,7 @@ pub mod testing;
 pub mod transport;
 
 pub use delivery::Delivery;
+pub use on_store_loss::OnStoreLoss;
 #[cfg(feature = "runtime")]
 pub use runtime::*;
 pub use transport::MemoryTransport;

@@ -112,6 +112,7 @@ async fn open(t: &Faulty, name: &str) -> Incarnation {
         capacity: 1,
         kinds,
         proved: Default::default(),
+        holds: None,
     };
     match t.open_session(&host(name), Duration::from_secs(60), spec).await {
         Ok(OpenAnswer::Opened(incarnation)) => incarnation,

@@ -24,6 +24,8 @@ mod documents;
 mod field_reports;
 #[path = "rooms/generations.rs"]
 mod generations;
+#[path = "rooms/held.rs"]
+mod held;
 #[path = "rooms/holes.rs"]
 mod holes;
 #[path = "rooms/life.rs"]

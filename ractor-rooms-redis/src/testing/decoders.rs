@@ -171,6 +171,7 @@ impl Decoder {
                     capacity: 2,
                     kinds,
                     proved: Generation(3),
+                    holds: Some(7),
                 };
                 vec![[b"41 ", &wire::spec(&spec)[..]].concat().into()]
             }

@@ -23,6 +23,7 @@ async fn what_is_damaged_does_not_hide_the_rest() {
         capacity: 1,
         kinds,
         proved: Default::default(),
+        holds: None,
     };
     store.open_session(&host, Duration::from_secs(60), spec).await.unwrap();
     let rooms = ["a", "b", "c"].map(|key| RoomId::new("pad", key).unwrap());

@@ -425,6 +425,7 @@ impl Inner {
                 backlog: view.backlog || orphan,
                 next_timer: view.snapshot.and_then(|snapshot| snapshot.next_timer),
                 declined: view.declined,
+                owner: view.seen.owner.map(|owner| owner.by),
             })),
             None => {
                 self.reindex(&room, &by).await?;

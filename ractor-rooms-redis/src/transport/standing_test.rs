@@ -29,6 +29,7 @@ async fn appends_are_answered_when_sessions_cannot_be_looked_up() {
         capacity: 1,
         kinds,
         proved: Default::default(),
+        holds: None,
     };
     store.open_session(&to, Duration::from_secs(60), spec).await.unwrap();
     let room = RoomId::new("pad", "crowd").unwrap();

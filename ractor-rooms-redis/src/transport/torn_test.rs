@@ -111,6 +111,7 @@ impl Story {
             capacity: 1,
             kinds,
             proved: Default::default(),
+            holds: None,
         };
         match self.good.open_session(&HostId::new(name).unwrap(), MINUTE, spec).await.unwrap() {
             OpenAnswer::Opened(by) => by,

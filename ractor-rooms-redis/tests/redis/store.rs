@@ -109,6 +109,7 @@ fn spec() -> SessionSpec {
         capacity: 0,
         kinds: std::collections::BTreeMap::new(),
         proved: ractor_rooms::id::Generation::default(),
+        holds: None,
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::id::{Generation, Incarnation, Kind, Millis};
+use crate::id::{Generation, HostId, Incarnation, Kind, Millis};
 
 /// What a host is ready for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -32,6 +32,9 @@ pub struct SessionSpec {
     pub kinds: BTreeMap<Kind, u32>,
     /// The generation in which it has proved or dropped all that it ran before.
     pub proved: Generation,
+    /// Rooms of earlier incarnations of the host, from this number on, are still in its memory, and it takes
+    /// them back. Others leave such rooms to it: they would start from what is stored, which is older.
+    pub holds: Option<u64>,
 }
 
 /// A session that is alive.
@@ -41,6 +44,17 @@ pub struct SessionInfo {
     pub incarnation: Incarnation,
     /// What the host says of itself.
     pub spec: SessionSpec,
+}
+
+/// The host that has the rooms of an incarnation in memory although its session has ended, if there is one.
+/// It is a preference: who takes such a room all the same takes it as any other.
+pub fn holder<'a>(of: &Incarnation, sessions: &'a [SessionInfo]) -> Option<&'a HostId> {
+    let holds = |s: &&SessionInfo| {
+        s.incarnation.host == of.host
+            && s.incarnation.number > of.number
+            && s.spec.holds.is_some_and(|from| from <= of.number)
+    };
+    sessions.iter().find(holds).map(|s| &s.incarnation.host)
 }
 
 /// The answer to the opening of a session.

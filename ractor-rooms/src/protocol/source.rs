@@ -32,6 +32,8 @@ pub enum Goal {
     Unload,
     /// It stays, and is re-asserted: the store may have lost data.
     Reassert,
+    /// It waits, frozen, and is taken back: the session that it ran under has ended.
+    Retake,
 }
 
 /// Why a source gave up before it parked. The room goes on where it is.
@@ -144,6 +146,8 @@ pub enum SourceTimer {
     Offer,
     /// For the adopter to catch up.
     Relay,
+    /// For a room to be taken back.
+    Retake,
 }
 
 /// What happened.
@@ -183,6 +187,8 @@ pub enum SourceEvent {
     OtherGeneration,
     /// The host's session lapsed, or another write was fenced.
     Lost,
+    /// The host has a session again, after the one that the room ran under had lapsed.
+    Reopened,
 }
 
 /// What the driver does.
@@ -206,6 +212,11 @@ pub enum SourceAction {
     Reacquire,
     /// Puts the frozen bytes into the store, re-asserts the room and starts it from them.
     Reassert,
+    /// Acquires the room if nobody has had it since, and then re-asserts it; or says
+    /// [`SourceEvent::ReacquireRefused`].
+    Retake,
+    /// Ends the frozen copy, of which somebody else has another.
+    Diverge,
     /// Forgets the frozen room, and says [`SourceEvent::Released`].
     Release,
     /// Sets a deadline.
@@ -274,6 +285,16 @@ impl Source {
     fn pending(&mut self, event: SourceEvent) -> Result<Vec<SourceAction>, Rejection> {
         match event {
             SourceEvent::Froze if self.goal == Goal::Reassert => Ok(self.reassert()),
+            SourceEvent::Froze if self.goal == Goal::Retake => {
+                self.state = SourceState::Resuming { why: None };
+                Ok(Vec::new())
+            }
+            // It must not go on under a session that has ended.
+            SourceEvent::FreezeFailed(_) | SourceEvent::Fired(SourceTimer::Freeze)
+                if self.goal == Goal::Retake =>
+            {
+                Ok(self.gone())
+            }
             SourceEvent::Froze => {
                 self.state = SourceState::Frozen;
                 Ok(vec![SourceAction::Upload])
@@ -281,12 +302,16 @@ impl Source {
             SourceEvent::FreezeFailed(why) => Ok(self.thaw(why)),
             SourceEvent::Fired(SourceTimer::Freeze) => Ok(self.thaw(AbortReason::FreezeTimedOut)),
             SourceEvent::Lost => Ok(self.gone()),
+            SourceEvent::Reopened | SourceEvent::OtherGeneration if self.goal == Goal::Retake => {
+                Ok(Vec::new())
+            }
             // Whatever it was given up for, it is re-asserted once it is frozen.
             SourceEvent::OtherGeneration => {
                 self.goal = Goal::Reassert;
                 Ok(Vec::new())
             }
-            SourceEvent::Fired(SourceTimer::Offer | SourceTimer::Relay)
+            SourceEvent::Fired(SourceTimer::Offer | SourceTimer::Relay | SourceTimer::Retake)
+            | SourceEvent::Reopened
             | SourceEvent::Uploaded
             | SourceEvent::UploadFailed { .. }
             | SourceEvent::Parked
@@ -306,7 +331,7 @@ impl Source {
                 self.state = SourceState::Snapshotted;
                 let to = match &self.goal {
                     Goal::Move { to } => Some(to.clone()),
-                    Goal::Unload | Goal::Reassert => None,
+                    Goal::Unload | Goal::Reassert | Goal::Retake => None,
                 };
                 Ok(vec![SourceAction::Park { to }])
             }
@@ -317,7 +342,8 @@ impl Source {
             SourceEvent::OtherGeneration => Ok(self.reassert()),
             // Frozen in time: what is left has deadlines of its own.
             SourceEvent::Fired(SourceTimer::Freeze) => Ok(Vec::new()),
-            SourceEvent::Fired(SourceTimer::Offer | SourceTimer::Relay)
+            SourceEvent::Fired(SourceTimer::Offer | SourceTimer::Relay | SourceTimer::Retake)
+            | SourceEvent::Reopened
             | SourceEvent::Froze
             | SourceEvent::FreezeFailed(_)
             | SourceEvent::Parked
@@ -345,7 +371,8 @@ impl Source {
             SourceEvent::Lost => Ok(self.gone()),
             SourceEvent::OtherGeneration => Ok(self.reassert()),
             SourceEvent::Fired(SourceTimer::Freeze) => Ok(Vec::new()),
-            SourceEvent::Fired(SourceTimer::Offer | SourceTimer::Relay)
+            SourceEvent::Fired(SourceTimer::Offer | SourceTimer::Relay | SourceTimer::Retake)
+            | SourceEvent::Reopened
             | SourceEvent::Froze
             | SourceEvent::FreezeFailed(_)
             | SourceEvent::Uploaded
@@ -360,7 +387,9 @@ impl Source {
     /// The room is parked, with an offer unless it rests.
     fn committed(&mut self) -> Vec<SourceAction> {
         match &self.goal {
-            Goal::Unload | Goal::Reassert => self.end(Outcome::Parked, vec![SourceAction::Release]),
+            Goal::Unload | Goal::Reassert | Goal::Retake => {
+                self.end(Outcome::Parked, vec![SourceAction::Release])
+            }
             Goal::Move { .. } => {
                 self.state = SourceState::Offered;
                 vec![SourceAction::Arm(SourceTimer::Offer), SourceAction::Watch]
@@ -384,7 +413,8 @@ impl Source {
             SourceEvent::Lost => Ok(self.gone()),
             SourceEvent::OtherGeneration => Ok(self.reassert()),
             SourceEvent::Fired(SourceTimer::Freeze) => Ok(Vec::new()),
-            SourceEvent::Fired(SourceTimer::Offer | SourceTimer::Relay)
+            SourceEvent::Fired(SourceTimer::Offer | SourceTimer::Relay | SourceTimer::Retake)
+            | SourceEvent::Reopened
             | SourceEvent::Froze
             | SourceEvent::FreezeFailed(_)
             | SourceEvent::Uploaded
@@ -453,10 +483,13 @@ impl Source {
         match event {
             SourceEvent::Saw(view) => Ok(self.look(&view)),
             SourceEvent::Fired(SourceTimer::Offer) => Ok(self.resume(None)),
-            SourceEvent::Fired(SourceTimer::Freeze | SourceTimer::Relay) => Ok(Vec::new()),
+            SourceEvent::Fired(SourceTimer::Freeze | SourceTimer::Relay | SourceTimer::Retake) => {
+                Ok(Vec::new())
+            }
             SourceEvent::Lost => Ok(self.gone()),
             SourceEvent::OtherGeneration => Ok(self.reassert()),
-            SourceEvent::Froze
+            SourceEvent::Reopened
+            | SourceEvent::Froze
             | SourceEvent::FreezeFailed(_)
             | SourceEvent::Uploaded
             | SourceEvent::UploadFailed { .. }
@@ -495,10 +528,13 @@ impl Source {
             SourceEvent::Fired(SourceTimer::Relay) => {
                 Ok(self.end(Outcome::Abandoned { by }, vec![SourceAction::Release]))
             }
-            SourceEvent::Fired(SourceTimer::Freeze | SourceTimer::Offer) => Ok(Vec::new()),
+            SourceEvent::Fired(SourceTimer::Freeze | SourceTimer::Offer | SourceTimer::Retake) => {
+                Ok(Vec::new())
+            }
             SourceEvent::Lost => Ok(self.gone()),
             SourceEvent::OtherGeneration => Ok(self.reassert()),
-            SourceEvent::Froze
+            SourceEvent::Reopened
+            | SourceEvent::Froze
             | SourceEvent::FreezeFailed(_)
             | SourceEvent::Uploaded
             | SourceEvent::UploadFailed { .. }
@@ -520,7 +556,8 @@ impl Source {
             | SourceEvent::Fired(_)
             | SourceEvent::Saw(_)
             | SourceEvent::OtherGeneration => Ok(Vec::new()),
-            SourceEvent::Froze
+            SourceEvent::Reopened
+            | SourceEvent::Froze
             | SourceEvent::FreezeFailed(_)
             | SourceEvent::Uploaded
             | SourceEvent::UploadFailed { .. }
@@ -544,6 +581,19 @@ impl Source {
             }
             // Nobody was asked to take it: who has it knows of something newer.
             SourceEvent::ReacquireRefused if self.goal == Goal::Reassert => Ok(self.gone()),
+            SourceEvent::ReacquireRefused
+            | SourceEvent::Lost
+            | SourceEvent::Fired(SourceTimer::Retake)
+                if self.goal == Goal::Retake =>
+            {
+                Ok(self.end(Outcome::Gone, vec![SourceAction::Diverge]))
+            }
+            // Once for each session that it is taken back under.
+            SourceEvent::Reopened if self.goal == Goal::Retake => {
+                Ok(vec![SourceAction::Arm(SourceTimer::Retake), SourceAction::Retake])
+            }
+            // It is taken back as any room is acquired: not before all others are proved.
+            SourceEvent::OtherGeneration if self.goal == Goal::Retake => Ok(Vec::new()),
             SourceEvent::ReacquireRefused => {
                 // Somebody was faster. Whoever it was, the record tells.
                 self.state = SourceState::Offered;
@@ -552,7 +602,8 @@ impl Source {
             SourceEvent::Lost => Ok(self.gone()),
             SourceEvent::OtherGeneration => Ok(self.reassert()),
             SourceEvent::Fired(_) | SourceEvent::Saw(_) => Ok(Vec::new()),
-            SourceEvent::Froze
+            SourceEvent::Reopened
+            | SourceEvent::Froze
             | SourceEvent::FreezeFailed(_)
             | SourceEvent::Uploaded
             | SourceEvent::UploadFailed { .. }
@@ -607,6 +658,7 @@ impl Source {
             SourceEvent::Fired(_) => "Fired",
             SourceEvent::OtherGeneration => "OtherGeneration",
             SourceEvent::Lost => "Lost",
+            SourceEvent::Reopened => "Reopened",
         };
         Rejection { machine: "source", state: self.state_name(), event }
     }

@@ -44,6 +44,8 @@ pub struct Unrest {
     pub next_timer: Option<Millis>,
     /// Hosts that would not adopt it.
     pub declined: Vec<HostId>,
+    /// Whose it was, where the owner's session has ended.
+    pub owner: Option<Incarnation>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -332,6 +334,7 @@ impl Store {
                 backlog: record.backlog() || record.owner.is_some(),
                 next_timer: record.snapshot.as_ref().and_then(|s| s.next_timer),
                 declined: record.declined.iter().cloned().collect(),
+                owner: record.owner.as_ref().map(|owner| owner.by.clone()),
             })
             .take(limit)
             .collect()

@@ -31,7 +31,7 @@ use crate::protocol::placement::place;
 use crate::protocol::record::{
     Answer, CloseAnswer, Lease, OfferAnswer, OwnerAnswer, RecordView, Request, SnapshotKey,
 };
-use crate::protocol::session::{HostState, SessionInfo};
+use crate::protocol::session::{HostState, SessionInfo, holder};
 use crate::transport::{Transport, TransportErr};
 
 /// Told of what has no caller: a cast that failed, a room that was lost.
@@ -74,11 +74,12 @@ pub enum RoomFault {
         /// The room.
         room: RoomId,
     },
-    /// The host's session ended, and it started anew without its rooms.
+    /// The host's session ended. What it ran is held, and taken back once there is another, if no other host
+    /// has had it: see [`OnStoreLoss`](crate::OnStoreLoss).
     SessionLapsed {
         /// The host.
         host: HostId,
-        /// How many rooms it dropped.
+        /// How many rooms it had.
         rooms: usize,
     },
     /// A room that runs here could not be saved: a crash would go back further. It is tried again.
@@ -151,6 +152,8 @@ pub(crate) struct HostCore {
     error_hook: Option<ErrorHook>,
     stop: watch::Sender<bool>,
     leaving: AtomicBool,
+    /// Whether the store answered the last heartbeat.
+    ready: AtomicBool,
     stopped: AtomicBool,
     /// Tasks that must end before a graceful stop, such as answers on their way.
     errands: Arc<AtomicU64>,
@@ -194,6 +197,7 @@ impl HostCore {
             error_hook,
             stop: watch::Sender::new(false),
             leaving: AtomicBool::new(false),
+            ready: AtomicBool::new(true),
             stopped: AtomicBool::new(false),
             errands: Arc::default(),
         })
@@ -214,6 +218,14 @@ impl HostCore {
 
     pub(crate) fn is_leaving(&self) -> bool {
         self.leaving.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn set_ready(&self, ready: bool) {
+        self.ready.store(ready, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_ready(&self) -> bool {
+        self.ready.load(Ordering::Relaxed) && !self.is_leaving() && !self.is_stopped()
     }
 
     pub(crate) fn is_stopped(&self) -> bool {
@@ -506,6 +518,13 @@ impl HostCore {
             true => Vec::new(),
             false => {
                 let view = self.view(room).await.map_err(FindErr::Store)?;
+                let former = view.as_ref().filter(|view| !view.owner_alive);
+                if let Some(owner) = former.and_then(|view| view.seen.owner.as_ref()) {
+                    let sessions = self.sessions(self.config.sweep_interval).await;
+                    if holder(&owner.by, &sessions.map_err(FindErr::Store)?).is_some() {
+                        return Ok(()); // it takes the room back
+                    }
+                }
                 view.map(|view| view.declined).unwrap_or_default()
             }
         };

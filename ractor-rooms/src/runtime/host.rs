@@ -131,6 +131,7 @@ impl RoomHostBuilder {
             kinds: kinds.iter().map(|(name, kind)| (name.clone(), kind.reads())).collect(),
             // It runs nothing.
             proved: self.transport.newest_generation(),
+            holds: None,
         };
         let proved = spec.proved;
         let (incarnation, sent_at) =
@@ -294,6 +295,13 @@ impl RoomHost {
         let message = RoomSupervisorMessage::rooms(reply);
         self.supervisor.cast(message).map_err(|_| HostErr::Stopped)?;
         rooms.await.map_err(|_| HostErr::Stopped)
+    }
+
+    /// Whether the store answered the host's last heartbeat and the host is not about to stop: what a
+    /// readiness probe should say. A host that is not ready is alive, and does not want to be restarted: it
+    /// keeps its rooms until the store answers.
+    pub fn is_ready(&self) -> bool {
+        self.core.is_ready()
     }
 
     /// Takes no more rooms, and keeps those it has.

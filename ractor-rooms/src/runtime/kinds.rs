@@ -14,7 +14,9 @@ use super::room_actor::RoomActor;
 use super::route::Route;
 use super::runner::{RoomRunner, StartArgs, StartErr, TypedRunner};
 use super::runner_handle::{Runner, RunnerShared};
+use crate::delivery::Delivery;
 use crate::id::{Kind, Position, RoomId, RoomKey, Seq};
+use crate::on_store_loss::OnStoreLoss;
 use crate::protocol::record::{Acquired, DeclineReason};
 
 /// How to make a room of one kind.
@@ -65,6 +67,10 @@ impl<R: RoomActor> RoomKind for TypedKind<R> {
                 life: acquired.life,
                 freeze: 0.into(),
                 muted: false.into(),
+                on_store_loss: match R::DELIVERY {
+                    Delivery::Live => R::ON_STORE_LOSS,
+                    Delivery::Durable => OnStoreLoss::Pause,
+                },
                 dirty: false.into(),
                 handled: 0.into(),
                 checkpointed: 0.into(),

@@ -20,6 +20,8 @@ pub enum MoveReason {
     Shutdown,
     /// It was not: it stayed and was re-asserted, because the store may have lost data.
     Reasserted,
+    /// It was not: it waited while its host had no session, and was taken back.
+    Retaken,
 }
 
 /// A state that a move went through, and when, counted from its start.

@@ -11,6 +11,7 @@ use super::context::RoomContext;
 use super::reply::Answer;
 use crate::codec::{CodecErr, body};
 use crate::delivery::Delivery;
+use crate::on_store_loss::OnStoreLoss;
 
 /// A kind of rooms: what they hold and what they do.
 ///
@@ -66,6 +67,8 @@ pub trait RoomActor: Sized + Send + Sync + 'static {
     const KIND: &'static str;
     /// How messages reach rooms of this kind.
     const DELIVERY: Delivery;
+    /// What a room does while the store does not answer for longer than a session lasts.
+    const ON_STORE_LOSS: OnStoreLoss = OnStoreLoss::Pause;
     /// The schema version of [`RoomActor::State`], as snapshots carry it.
     const STATE_VERSION: u32 = 1;
     /// The schema version of [`RoomActor::Msg`], as logged messages carry it.
@@ -140,6 +143,14 @@ pub trait RoomActor: Sized + Send + Sync + 'static {
             Self::STATE_VERSION
         )
         .into())
+    }
+
+    /// Takes leave of a copy that was kept while its host had no session, and that another host has had
+    /// meanwhile: what it handled since is not in the room. The room itself goes on elsewhere, so this may
+    /// save the state for somebody to look at, and can send nothing.
+    fn on_diverged(&self, state: &mut Self::State) -> impl Future<Output = ()> + Send {
+        let _ = state;
+        ready(())
     }
 
     /// Runs when the room leaves this host for good: it moved, was unloaded or was closed. Not after a

@@ -10,6 +10,7 @@ use tokio::sync::oneshot;
 use super::error::CloseErr;
 use crate::id::Epoch;
 use crate::id::{Generation, Life, Number, OutSeq, Position, Producer, RoomId, Seq};
+use crate::on_store_loss::OnStoreLoss;
 use crate::protocol::record::{Entry, Lease, SnapshotRef};
 use crate::protocol::source::AbortReason;
 
@@ -24,6 +25,8 @@ pub(crate) struct RunnerShared {
     /// Set once the room is not this host's any more: its replies are dropped in silence, because
     /// another copy of the room answers.
     pub(crate) muted: AtomicBool,
+    /// What it does while the host has no session.
+    pub(crate) on_store_loss: OnStoreLoss,
     /// Whether the last handler left something to do: exits, timers, a checkpoint.
     pub(crate) dirty: AtomicBool,
     /// Messages handled. Written by the runner only.
@@ -89,6 +92,8 @@ pub(crate) trait Runner: Send + Sync {
     fn close(&self, reason: String, forced: bool, reply: oneshot::Sender<Result<u32, CloseErr>>);
     /// Stop after a move or an unload, with the app's `post_stop`.
     fn release(&self);
+    /// Stop a copy of a room that another host has had, with the app's `on_diverged`.
+    fn diverge(&self);
     /// Stop after a close, with the app's `post_stop`; replies that are dropped by it say so.
     fn finish(&self);
     /// The actor's id.

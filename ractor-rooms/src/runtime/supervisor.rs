@@ -17,6 +17,7 @@ mod giving;
 mod message;
 mod moving;
 mod proving;
+mod retaking;
 mod session;
 mod slot;
 mod sweeping;
@@ -174,6 +175,9 @@ impl Supervisor {
             Inner::Searched { room, lease, view } => self.searched(&room, &lease, view.as_deref()),
             Inner::Taken { room, lease, view } => self.taken(room, &lease, view.as_deref()),
             Inner::Reasserted { room, token, answer } => self.reasserted(&room, token, answer),
+            Inner::Retaken { room, token, by, taken } => {
+                self.retaken(&room, token, &by, taken);
+            }
             Inner::Listening => self.listening(),
             Inner::HeartbeatFailed { sent_at } => self.heartbeat_failed(sent_at),
             Inner::Reopened { incarnation, sent_at } => self.reopened(incarnation, sent_at),
@@ -226,6 +230,13 @@ impl Supervisor {
                 self.source_now(room, SourceEvent::Lost);
             }
             RunnerEvent::Fenced => {
+                // It went on without a session.
+                if let Some(runner) = &slot.runner
+                    && lease.owner.by != self.core.incarnation()
+                {
+                    runner.diverge();
+                    slot.runner = None;
+                }
                 self.drop_room(room);
                 self.look_at_taken(room, lease);
             }

@@ -29,4 +29,4 @@ macro_rules! both {
         }
     };
 }
-use both;
+pub(crate) use both;

@@ -101,6 +101,7 @@ pub(super) enum Mutant {
     NoReconcile,
     NoSweep,
     NoRecovery,
+    TakesBackWhatOthersHad,
     OffersNeverEnd,
     OffersAreToldOnce,
     OffersNeverEndUntold,
@@ -214,6 +215,11 @@ configs! {
     durable_unload: durable {
         early = true, budget.unloads = 1, budget.lost = 1, budget.late = 1,
         budget.moves = upto(0, 1),
+    }
+    /// What a host held while it had no session is taken back, or others have had it.
+    durable_held: durable {
+        messages = [2, 0], budget.lapse = upto(1, 2), budget.late = 1, budget.lost = upto(0, 1),
+        budget.moves = 1,
     }
     durable_three_hosts: durable {
         hosts = 3, places = [3, 4], messages = [1, 0], budget.crash = 1, budget.lapse = 1,

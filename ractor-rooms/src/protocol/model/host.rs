@@ -125,8 +125,14 @@ impl World {
                         self.source_step(config, host, SourceEvent::Released);
                     }
                 }
+                SourceAction::Diverge => {
+                    if let Some(leaving) = self.host_mut(host).leaving.as_mut() {
+                        leaving.held = None;
+                    }
+                }
                 // Its store forgets nothing, so that there is one generation.
                 SourceAction::Reassert
+                | SourceAction::Retake
                 | SourceAction::Freeze
                 | SourceAction::Watch
                 | SourceAction::Arm(_)

@@ -1,13 +1,15 @@
 //! What may happen next to a host that gives the room up.
 
 use super::configs::Mutant;
-use super::host::{may_take, view};
+use super::host::{may_take, seen, view};
 use super::steps::{Lossy, Steps, open_until};
 use super::world::{Leaving, World, room};
-use crate::id::HostId;
-use crate::protocol::Source;
-use crate::protocol::record::{Answer, OwnerAnswer, ParkReason, Request};
+use crate::id::{Activation, HostId, OutSeq};
+use crate::protocol::record::{
+    AcquireAnswer, Answer, OwnerAnswer, ParkReason, Phase, Reassert, Record, Request, Seen,
+};
 use crate::protocol::source::{AbortReason, Goal, SourceEvent, SourceState, SourceTimer};
+use crate::protocol::{Adopter, Source};
 
 /// What a host's source does next.
 pub(super) fn source_steps(steps: &mut Steps<'_>, world: &World, h: usize) {
@@ -52,6 +54,7 @@ pub(super) fn source_steps(steps: &mut Steps<'_>, world: &World, h: usize) {
         SourceState::Doubtful { .. } | SourceState::Offered | SourceState::Relaying { .. } => {
             watch(steps, world, h);
         }
+        SourceState::Resuming { .. } if leaving.held.is_some() => retake(steps, world, h),
         SourceState::Resuming { .. } => resume(steps, world, h),
         SourceState::Frozen
         | SourceState::Snapshotted
@@ -135,6 +138,89 @@ fn resume(steps: &mut Steps<'_>, world: &World, h: usize) {
     }
 }
 
+/// A room that was held while its host had no session is taken back, if nobody has had it.
+fn retake(steps: &mut Steps<'_>, world: &World, h: usize) {
+    let config = steps.config;
+    let host = &world.hosts[h];
+    let Some(leaving) = &host.leaving else { return };
+    let Some((run, activation)) = &leaving.held else { return };
+    let Some(record) = world.store.record(&room()) else { return };
+    if host.adopter.is_some() {
+        return;
+    }
+    if host.run.as_ref().is_some_and(|run| run.live) {
+        let mut w = world.clone();
+        w.source_step(config, h, SourceEvent::Reacquired);
+        return steps.go(w, || format!("{} has the room that it held", host.id));
+    }
+    if leaving.acquired {
+        return reassert(steps, world, h);
+    }
+    let ours = record.owner.as_ref() == Some(activation);
+    let looks = config.mutant != Some(Mutant::TakesBackWhatOthersHad);
+    let had = !ours && (record.epoch != run.lease.epoch || is_closed(record));
+    if had && looks || is_closed(record) {
+        let mut w = world.clone();
+        w.source_step(config, h, SourceEvent::ReacquireRefused);
+        return steps.go(w, || format!("{} ends its copy: others have had the room", host.id));
+    }
+    if !ours && !may_take(world, record, host) {
+        return;
+    }
+    // A repeat names what the first one saw.
+    let first = Seen { epoch: run.lease.epoch, owner: Some(run.lease.owner.clone()) };
+    let seen = if ours { first } else { seen(record) };
+    let request = Request::Acquire { activation: activation.clone(), seen };
+    let name = || format!("{} takes back what it held", host.id);
+    steps.ask(world, request, Lossy::Both, name, |w, answer| {
+        let Some(Answer::Acquire(AcquireAnswer::Acquired(acquired))) = answer else { return };
+        if let Some(leaving) = w.host_mut(h).leaving.as_mut() {
+            leaving.lease = acquired.lease;
+            leaving.acquired = true;
+        }
+    });
+}
+
+/// What is held goes on in place of what is stored.
+fn reassert(steps: &mut Steps<'_>, world: &World, h: usize) {
+    let config = steps.config;
+    let host = &world.hosts[h];
+    let Some(leaving) = &host.leaving else { return };
+    let Some((held, first)) = &leaving.held else { return };
+    let mut w = world.clone();
+    w.host_mut(h).run = Some(held.clone());
+    let snapshot = w.snapshot(config, h);
+    w.host_mut(h).run = None;
+    let Some(snapshot) = snapshot else { return };
+    let request = Request::Reassert(Box::new(Reassert {
+        lease: leaving.lease.clone(),
+        activation: Activation { by: first.by.clone(), number: first.number + 1 },
+        life: world.store.record(&room()).map(|record| record.life).unwrap_or_default(),
+        handled: held.consumer.handled(),
+        seq: held.consumer.seq(),
+        out_seq: OutSeq(0),
+        snapshot,
+    }));
+    let name = || format!("{} goes on with what it held", host.id);
+    steps.ask(&w, request, Lossy::Both, name, |w, answer| match answer {
+        Some(Answer::Acquire(AcquireAnswer::Acquired(acquired))) => {
+            let (adopter, _) = Adopter::holding(acquired.clone());
+            let host = w.host_mut(h);
+            host.adopter = Some(adopter);
+            host.acquired = Some(*acquired);
+            if let Some(acquired) = &mut host.acquired {
+                acquired.page.entries.clear();
+            }
+        }
+        Some(_) => w.source_step(config, h, SourceEvent::ReacquireRefused),
+        None => {}
+    });
+}
+
+fn is_closed(record: &Record) -> bool {
+    matches!(record.phase, Phase::Closed { .. })
+}
+
 /// A move or an idle unload begins: the gate closes, and the handler under way goes on.
 pub(super) fn leave_steps(steps: &mut Steps<'_>, world: &World, h: usize) {
     let config = steps.config;
@@ -152,8 +238,15 @@ pub(super) fn leave_steps(steps: &mut Steps<'_>, world: &World, h: usize) {
         spend(&mut w);
         let (source, _) = Source::start(host.id.clone(), run.lease.epoch, goal);
         let lease = run.lease.clone();
-        w.host_mut(h).leaving =
-            Some(Leaving { source, lease, cut: None, park: None, wants_back: false });
+        w.host_mut(h).leaving = Some(Leaving {
+            source,
+            lease,
+            cut: None,
+            park: None,
+            wants_back: false,
+            held: None,
+            acquired: false,
+        });
         w.close_gates(h);
         steps.fault(w, || format!("{} begins {name}", host.id));
     };

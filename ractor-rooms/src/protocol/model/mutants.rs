@@ -37,6 +37,8 @@ mutants! {
     no_fence: NoFence in durable_zombie => ["I1"];
     /// A room is taken from a host only when its session ended.
     taken_from_the_living: TakenFromTheLiving in durable_zombie => ["I1"];
+    /// A room that was held is taken back only in the epoch that it was held under.
+    taken_back_from_others: TakesBackWhatOthersHad in durable_held => ["I2", "I3"];
     /// H-35. A checkpoint with a number that is not above the stored one changes nothing.
     h35_an_older_checkpoint_wins: OlderCheckpointWins in durable_late_copies
         { messages = [2, 0] } => ["I2"];

@@ -1,12 +1,13 @@
 //! Everything that may happen next: what hosts, rooms and senders do, and what befalls them.
 
 use super::configs::{Config, Mutant};
-use super::world::{World, open, room};
+use super::world::{Leaving, World, open, room};
 use super::{adopt, host, leave, places, rooms};
-use crate::id::Millis;
+use crate::id::{Activation, Millis};
+use crate::protocol::Source;
 use crate::protocol::adopter::AdopterEvent;
 use crate::protocol::record::{Answer, Phase, Request};
-use crate::protocol::source::{SourceEvent, SourceState};
+use crate::protocol::source::{Goal, SourceEvent, SourceState};
 
 /// The store's clock stands still: a deadline passes by a step of its own.
 pub(super) const NOW: u64 = 1;
@@ -126,12 +127,14 @@ fn reconcile(steps: &mut Steps<'_>, world: &World, h: usize) {
             | SourceState::Resuming { .. }
             | SourceState::Ended(_) => false,
         });
+        let held = host.leaving.as_ref().and_then(|leaving| leaving.held.as_ref());
+        let held = held.is_some_and(|(_, first)| first.by == owned.activation.by);
         let tended = [
             host.run.as_ref().map(|run| &run.lease.owner),
             host.adopter.as_ref().map(|adopter| adopter.activation()),
             leaving.map(|leaving| &leaving.lease.owner),
         ];
-        if tended.contains(&Some(&owned.activation)) {
+        if held || tended.contains(&Some(&owned.activation)) {
             continue;
         }
         let lease = crate::protocol::record::Lease {
@@ -285,6 +288,12 @@ fn die_and_return(steps: &mut Steps<'_>, world: &World, h: usize) {
         steps.fault(w, || format!("{} dies", host.id));
     }
     if !world.in_session(h) {
+        let live = host.run.as_ref().filter(|run| run.live);
+        if let Some(run) = live.filter(|_| host.leaving.is_none() && host.adopter.is_none()) {
+            let mut w = world.clone();
+            w.hold(h, run.clone());
+            steps.go(w, || format!("{} holds its room: its session lapsed", host.id));
+        }
         let mut w = world.clone();
         w.adopter_step(config, h, AdopterEvent::Fenced);
         w.source_step(config, h, SourceEvent::Lost);
@@ -310,6 +319,32 @@ impl World {
         host.acquired = None;
         host.run = None;
         host.leaving = None;
+    }
+
+    /// What runs is frozen, the host opens another session, and the room waits to be taken back.
+    fn hold(&mut self, h: usize, run: super::world::Run) {
+        let (mut source, _) =
+            Source::start(self.hosts[h].id.clone(), run.lease.epoch, Goal::Retake);
+        for event in [SourceEvent::Froze, SourceEvent::Reopened] {
+            source.step(event).unwrap_or_else(|rejected| panic!("{rejected}"));
+        }
+        self.close_gates(h);
+        self.forget_everything(h);
+        self.return_as_new(h);
+        let host = self.host_mut(h);
+        host.acquisitions = 2; // one to take it back, one to go on with it
+        let by = host.incarnation.clone();
+        let lease = run.lease.clone();
+        let held = Some((run, Activation { by, number: 1 }));
+        host.leaving = Some(Leaving {
+            source,
+            lease,
+            cut: None,
+            park: None,
+            wants_back: false,
+            held,
+            acquired: false,
+        });
     }
 
     fn return_as_new(&mut self, h: usize) {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::configs::{Budget, Config};
 use super::shared::Shared;
-use crate::id::{HostId, Incarnation, Life, Number, Producer, RoomId, SnapshotNumber};
+use crate::id::{Activation, HostId, Incarnation, Life, Number, Producer, RoomId, SnapshotNumber};
 use crate::protocol::invariants::{Broken, Sent};
 use crate::protocol::record::{
     AcquireAnswer, Acquired, Answer, Entry, Lease, OfferAnswer, Request, SnapshotKey, SnapshotRef,
@@ -86,6 +86,10 @@ pub(super) struct Leaving {
     pub(super) park: Option<Option<HostId>>,
     /// It wants the room back, and nobody here has begun to take it.
     pub(super) wants_back: bool,
+    /// The room that is held while its host has no session, and the activation that takes it back.
+    pub(super) held: Option<(Run, Activation)>,
+    /// It is acquired again, and yet to be re-asserted.
+    pub(super) acquired: bool,
 }
 
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -321,6 +325,7 @@ pub(super) fn open(store: &mut Store, id: &HostId) -> Incarnation {
         capacity: 1,
         kinds: BTreeMap::new(),
         proved: Default::default(),
+        holds: None,
     };
     match store.open_session(id, 1 << 40, spec) {
         OpenAnswer::Opened(incarnation) => incarnation,

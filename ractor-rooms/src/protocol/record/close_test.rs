@@ -98,6 +98,7 @@ fn store() -> (Store, Activation) {
         capacity: 1,
         kinds,
         proved: Default::default(),
+        holds: None,
     };
     match store.open_session(&host("a"), 1_000, spec) {
         OpenAnswer::Opened(by) => (store, Activation { by, number: 1 }),

@@ -59,7 +59,7 @@ const MOVE: &str = "
     Doubtful/self | OtherGeneration | Resuming: Reassert
     Doubtful/self | else | reject
 
-    Offered       | FreezeFired, RelayFired | =
+    Offered       | FreezeFired, RelayFired, RetakeFired | =
     Offered       | SawOurs, SawOffered, SawOfferedOn, SawRunningFree | =: Watch
     Offered       | SawUsSettled | Adopted(a): Release
     Offered       | SawPeerSettled | Adopted(b): Release
@@ -72,7 +72,7 @@ const MOVE: &str = "
     Offered       | OtherGeneration | Resuming: Reassert
     Offered       | else | reject
 
-    Relaying      | FreezeFired, OfferFired | =
+    Relaying      | FreezeFired, OfferFired, RetakeFired | =
     Relaying      | SawOurs, SawOffered, SawOfferedToUs, SawParked, SawDeclined | =: Watch
     Relaying      | SawBlocked, SawClosed, SawPeer | =: Watch
     Relaying      | RelayFired | Abandoned(b): Release, Report
@@ -87,14 +87,14 @@ const MOVE: &str = "
 
     Adopted       | Released | Migrated(b): Report
     Adopted       | Froze, FreezeFailed, Uploaded, UploadFailed, Parked, ParkFenced, ParkRefused, ParkUnanswered | reject
-    Adopted       | Reacquired, ReacquireRefused | reject
+    Adopted       | Reacquired, ReacquireRefused, Reopened | reject
     Adopted       | else | =
 
     Resuming      | Lost | Gone: Release, Report
     Resuming      | ReacquireRefused | Offered: Arm(Offer), Watch
     Resuming      | Reacquired | Resumed(draining): Release, Report
     Resuming      | Froze, FreezeFailed, Uploaded, UploadFailed, Parked, ParkFenced, ParkRefused, ParkUnanswered | reject
-    Resuming      | Released | reject
+    Resuming      | Released, Reopened | reject
     Resuming      | OtherGeneration | Resuming: Reassert
     Resuming      | else | =
 
@@ -120,6 +120,20 @@ const REASSERT: &str = "
     Doubtful/self | SawOffered, SawParked, SawDeclined, SawBlocked | Parked: Release, Report
 ";
 
+/// Where a room that is held and taken back does. It never parks and never thaws.
+const RETAKE: &str = "
+    Pending       | Froze                                          | Resuming
+    Pending       | FreezeFailed, FreezeFired                      | Gone: Release, Report
+    Pending       | OtherGeneration, Reopened                      | =
+    Resuming      | Reopened                                       | =: Arm(Retake), Retake
+    Resuming      | ReacquireRefused, RetakeFired, Lost            | Gone: Diverge, Report
+    Resuming      | OtherGeneration                                | =
+    Frozen        | Uploaded                                       | Snapshotted: Park(rest)
+    Snapshotted   | Parked                                         | Parked: Release, Report
+    Doubtful      | SawOffered, SawParked, SawDeclined, SawBlocked | Parked: Release, Report
+    Doubtful/self | SawOffered, SawParked, SawDeclined, SawBlocked | Parked: Release, Report
+";
+
 const STATES: [&str; 15] = [
     "Pending",
     "Frozen",
@@ -137,7 +151,7 @@ const STATES: [&str; 15] = [
     "Abandoned",
     "Gone",
 ];
-const EVENTS: [&str; 33] = [
+const EVENTS: [&str; 35] = [
     "Froze",
     "FreezeFailed",
     "Uploaded",
@@ -169,7 +183,9 @@ const EVENTS: [&str; 33] = [
     "FreezeFired",
     "OfferFired",
     "RelayFired",
+    "RetakeFired",
     "OtherGeneration",
+    "Reopened",
     "Lost",
 ];
 
@@ -269,6 +285,8 @@ fn event(name: &str) -> SourceEvent {
         "FreezeFired" => SourceEvent::Fired(SourceTimer::Freeze),
         "OfferFired" => SourceEvent::Fired(SourceTimer::Offer),
         "RelayFired" => SourceEvent::Fired(SourceTimer::Relay),
+        "RetakeFired" => SourceEvent::Fired(SourceTimer::Retake),
+        "Reopened" => SourceEvent::Reopened,
         "OtherGeneration" => SourceEvent::OtherGeneration,
         "Lost" => SourceEvent::Lost,
         other => panic!("{other}"),
@@ -298,6 +316,8 @@ fn action(action: &SourceAction) -> String {
         | SourceAction::Thaw
         | SourceAction::Reacquire
         | SourceAction::Reassert
+        | SourceAction::Retake
+        | SourceAction::Diverge
         | SourceAction::Release => format!("{action:?}"),
     }
 }
@@ -351,6 +371,11 @@ fn every_cell_of_an_unload() {
 #[test]
 fn every_cell_of_a_reassert() {
     check_variant(&Goal::Reassert, REASSERT);
+}
+
+#[test]
+fn every_cell_of_a_retake() {
+    check_variant(&Goal::Retake, RETAKE);
 }
 
 fn check_variant(goal: &Goal, variant: &str) {

@@ -100,6 +100,7 @@ impl<R: RoomActor> RunnerState<R> {
             Control::Checkpoint => self.checkpoint(),
             Control::Checkpointed { number, done } => self.checkpointed(number, done),
             Control::Ack => self.ack(),
+            Control::Diverge => self.diverge(actor).await,
             Control::Close { reason, forced, reply } => {
                 self.meta.take_all();
                 self.handle_unread(actor).await;

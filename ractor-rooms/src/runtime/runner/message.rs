@@ -67,6 +67,7 @@ pub(crate) enum Control {
         done: Result<bool, String>,
     },
     Ack,
+    Diverge,
     Close {
         reason: String,
         forced: bool,
@@ -145,6 +146,12 @@ impl<R: RoomActor> Runner for TypedRunner<R> {
         self.shared.muted.store(true, Ordering::SeqCst);
         self.close_gate(|| {});
         self.actor.stop(None);
+    }
+
+    fn diverge(&self) {
+        self.shared.muted.store(true, Ordering::SeqCst);
+        self.close_gate(|| {});
+        self.cast(Control::Diverge);
     }
 
     fn finish(&self) {

@@ -84,6 +84,17 @@ impl<R: RoomActor> RunnerState<R> {
         self.arm();
     }
 
+    /// Ends a copy that another host has had since: it does nothing more, and the app takes leave of it.
+    pub(super) async fn diverge(&mut self, actor: &R) {
+        self.disarm();
+        self.meta.phase = Phase::Gone;
+        let hook = AssertUnwindSafe(actor.on_diverged(&mut self.inner)).catch_unwind().await;
+        if hook.is_err() {
+            tracing::warn!(room = %self.meta.shared.room, "the hook on_diverged panicked");
+        }
+        self.meta.me.kill(); // without `post_stop`: the room has not left
+    }
+
     /// Makes the bytes of everything that travels.
     pub(super) fn build(&mut self) -> Result<FrozenRoom, CodecErr> {
         let meta = &mut self.meta;

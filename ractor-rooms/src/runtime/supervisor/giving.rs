@@ -59,6 +59,7 @@ impl Supervisor {
             generation,
             forgotten: None,
             asserting: None,
+            retaking: None,
             watching: false,
             heads: (None, Seq(0)),
         });
@@ -80,6 +81,7 @@ impl Supervisor {
             giving.frozen = Some(frozen);
         }
         self.source_now(room, SourceEvent::Froze);
+        self.say_reopened(room);
     }
 
     pub(super) fn source_event(
@@ -140,6 +142,7 @@ impl Supervisor {
                 SourceAction::Thaw => giving.runner.thaw(),
                 SourceAction::Reassert => self.reassert(room, token),
                 SourceAction::Reacquire => self.reacquire(room, token),
+                SourceAction::Retake => self.retake(room, token),
                 SourceAction::Release => {
                     giving.runner.release();
                     let same = slot.runner.as_ref().zip(slot.giving.as_ref());
@@ -149,6 +152,14 @@ impl Supervisor {
                     }
                     self.source_event(room, token, SourceEvent::Released, false);
                 }
+                SourceAction::Diverge => {
+                    giving.runner.diverge();
+                    let same = slot.runner.as_ref().zip(slot.giving.as_ref());
+                    if same.is_some_and(|(a, b)| a.id() == b.runner.id()) {
+                        slot.runner = None;
+                        self.core.runners.remove(room);
+                    }
+                }
                 SourceAction::Arm(timer) => {
                     let config = &self.core.config;
                     let after = match timer {
@@ -157,6 +168,10 @@ impl Supervisor {
                         SourceTimer::Offer => config.offer_timeout + config.sweep_interval,
                         SourceTimer::Relay => {
                             config.restore_timeout.saturating_add(config.offer_timeout)
+                        }
+                        // Nobody may acquire anything before every host has proved what it has.
+                        SourceTimer::Retake => {
+                            config.restore_timeout.saturating_add(config.session_ttl * 2)
                         }
                     };
                     self.source_later(room, token, after, SourceEvent::Fired(timer));
@@ -205,7 +220,7 @@ impl Supervisor {
         let Some(giving) = self.slots.get(room).and_then(|s| s.giving.as_ref()) else { return };
         let why = match giving.machine.goal() {
             Goal::Unload => ParkReason::Idle,
-            Goal::Move { .. } | Goal::Reassert => ParkReason::GivenBack,
+            Goal::Move { .. } | Goal::Reassert | Goal::Retake => ParkReason::GivenBack,
         };
         let request = Request::Park {
             lease: giving.lease.clone(),
@@ -310,6 +325,7 @@ impl Supervisor {
         let Some(slot) = self.slots.get_mut(room) else { return };
         let Some(giving) = slot.giving.take() else { return };
         slot.idle = (0, self.core.clock.mark());
+        let held = *giving.machine.goal() == Goal::Retake;
         let report = self.report(room, &giving, outcome);
         giving.span.in_scope(|| report.log());
         for responder in giving.responders {
@@ -321,6 +337,9 @@ impl Supervisor {
             | Outcome::Parked
             | Outcome::Abandoned { .. }
             | Outcome::Gone => self.forget(room),
+        }
+        if held {
+            self.held_one_less();
         }
         self.maybe_shut_down();
     }

@@ -210,6 +210,13 @@ pub(super) enum Inner {
         token: u64,
         answer: Option<AcquireAnswer>,
     },
+    /// A room that is held was acquired for this incarnation, or not.
+    Retaken {
+        room: RoomId,
+        token: u64,
+        by: Incarnation,
+        taken: Option<Lease>,
+    },
     /// The pushes of this incarnation arrive.
     Listening,
     HeartbeatFailed {

@@ -34,9 +34,9 @@ impl Supervisor {
             }
         };
         let busy = |slot: &super::slot::Slot| {
-            let reasserts =
-                slot.giving.as_ref().is_some_and(|g| *g.machine.goal() == Goal::Reassert);
-            reasserts || (slot.adopter.is_some() && slot.giving.is_none())
+            let stays = |goal: &Goal| matches!(goal, Goal::Reassert | Goal::Retake);
+            let stays = slot.giving.as_ref().is_some_and(|g| stays(g.machine.goal()));
+            stays || (slot.adopter.is_some() && slot.giving.is_none())
         };
         let refusal = match self.slots.get_mut(&room) {
             None => return self.forward(room, to, responder),
@@ -52,7 +52,7 @@ impl Supervisor {
                 Some((Goal::Move { to: moving }, _)) => {
                     MigrationErr::AlreadyMoving { room, to: moving }
                 }
-                Some((Goal::Unload | Goal::Reassert, _)) => {
+                Some((Goal::Unload | Goal::Reassert | Goal::Retake, _)) => {
                     MigrationErr::NotRunning { room, why: WhyNotRunning::Unloading }
                 }
                 None if to == self.core.id => MigrationErr::AlreadyThere { room, host: to },
@@ -175,7 +175,9 @@ impl Supervisor {
         let (to, error) = match outcome {
             Outcome::Migrated { to } => (to.clone(), None),
             Outcome::Parked => (from.clone(), None),
-            Outcome::Resumed { .. } if giving.reason == MoveReason::Reasserted => {
+            Outcome::Resumed { .. }
+                if matches!(giving.reason, MoveReason::Reasserted | MoveReason::Retaken) =>
+            {
                 (from.clone(), None)
             }
             Outcome::Resumed { why } => {

@@ -69,6 +69,9 @@ impl Supervisor {
         let core = &self.core;
         let stale = slot.lease.as_ref().is_some_and(|lease| core.is_stale(room, lease));
         if let Some(giving) = &mut slot.giving {
+            if *giving.machine.goal() == Goal::Retake {
+                return false; // it is taken back once every host has proved what it has
+            }
             let over = matches!(
                 giving.machine.state(),
                 SourceState::Adopted { .. } | SourceState::Ended(_)
@@ -181,16 +184,11 @@ impl Supervisor {
     pub(super) fn reassert(&mut self, room: &RoomId, token: u64) {
         let by = self.core.incarnation();
         let Some(slot) = self.slots.get_mut(room) else { return };
-        let Some(giving) = slot.giving.as_mut().filter(|g| g.token == token) else { return };
+        let Some(giving) = slot.giving.as_ref().filter(|g| g.token == token) else { return };
         let Some(frozen) = giving.frozen.clone() else { return };
         // What was taking the room back has come too late: it read what may be lost.
-        if let Some(adopting) = slot.adopter.take() {
-            adopting.abort();
-            if let Some(runner) = slot.runner.take_if(|runner| runner.id() != giving.runner.id()) {
-                runner.discard();
-                self.core.runners.remove(room);
-            }
-        }
+        slot.stop_adopting(&self.core);
+        let Some(giving) = slot.giving.as_mut() else { return };
         let number = &mut self.next_activation;
         let first = giving.asserting.is_none();
         let activation = giving.asserting.get_or_insert_with(|| {
@@ -213,7 +211,7 @@ impl Supervisor {
             {
                 Some(to.clone())
             }
-            Goal::Move { .. } | Goal::Unload | Goal::Reassert => None,
+            Goal::Move { .. } | Goal::Unload | Goal::Reassert | Goal::Retake => None,
         };
         let (core, me, room) = (self.core.clone(), self.me.clone(), room.clone());
         self.core.spawn(async move {
@@ -252,7 +250,11 @@ impl Supervisor {
         if !matches!(giving.machine.state(), SourceState::Resuming { .. }) {
             return;
         }
-        let moves = *giving.machine.goal() != Goal::Reassert;
+        let moves = !matches!(giving.machine.goal(), Goal::Reassert | Goal::Retake);
+        let me = self.core.incarnation();
+        if giving.asserting.as_ref().is_none_or(|by| by.by != me) || self.reopening {
+            return; // of a session that has lapsed since
+        }
         match answer {
             Some(AcquireAnswer::Acquired(acquired))
                 if !self.core.is_stale(room, &acquired.lease) =>

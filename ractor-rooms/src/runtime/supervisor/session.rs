@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use super::super::core::RoomFault;
 use super::super::reply::Outcome;
 use super::super::report::MoveReason;
 use super::Supervisor;
@@ -12,7 +11,7 @@ use super::message::{Inner, Responder};
 use crate::id::{Incarnation, Millis, RoomId};
 use crate::protocol::SessionKeeper;
 use crate::protocol::session::{HostState, OpenAnswer, SessionSpec};
-use crate::protocol::source::{Goal, SourceEvent};
+use crate::protocol::source::Goal;
 
 impl Supervisor {
     pub(super) fn tick(&mut self) {
@@ -48,6 +47,7 @@ impl Supervisor {
             capacity: self.core.config.capacity,
             kinds: self.kinds.iter().map(|(name, kind)| (name.clone(), kind.reads())).collect(),
             proved: self.proved,
+            holds: self.holds(),
         }
     }
 
@@ -79,6 +79,7 @@ impl Supervisor {
             return; // an answer of the session that has ended
         }
         self.keeper.answered(Millis::of(sent_at).0, renewed);
+        self.core.set_ready(true);
         if !self.keeper.is_alive(Millis::of(self.core.clock.mark()).0) {
             self.lapsed();
         }
@@ -87,23 +88,14 @@ impl Supervisor {
     /// Has the next tick send another one: what is left of the session may be shorter than the time
     /// between two, so a store that is back in time would not be told.
     pub(super) fn heartbeat_failed(&mut self, sent_at: Duration) {
+        self.core.set_ready(false);
         if self.heartbeat == Some(sent_at) {
             self.heartbeat = None;
         }
     }
 
-    /// The session has ended: nothing here may be trusted any more. Starts anew.
-    fn lapsed(&mut self) {
-        if self.core.is_leaving() || std::mem::replace(&mut self.reopening, true) {
-            return;
-        }
-        let rooms: Vec<RoomId> = self.slots.keys().cloned().collect();
-        for room in &rooms {
-            self.source_now(room, SourceEvent::Lost);
-            self.drop_room(room);
-        }
-        self.core
-            .report(RoomFault::SessionLapsed { host: self.core.id.clone(), rooms: rooms.len() });
+    /// Opens another session, for as long as it takes.
+    pub(super) fn open_again(&self) {
         let (core, me, spec) = (self.core.clone(), self.me.clone(), self.spec());
         self.core.spawn(async move {
             while !core.is_leaving() {
@@ -138,7 +130,9 @@ impl Supervisor {
         self.reopening = false;
         self.proving.get_or_insert(self.core.clock.mark());
         self.heartbeat = None;
+        self.core.set_ready(true);
         drop(self.core.listen()); // it goes on by itself
+        self.take_back();
     }
 
     /// Unloads every room, then ends the session.

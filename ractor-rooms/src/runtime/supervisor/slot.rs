@@ -7,6 +7,7 @@ use bytes::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use tokio::task::AbortHandle;
 
+use super::super::core::HostCore;
 use super::super::report::{MoveReason, StateTime};
 use super::super::runner_handle::{FrozenRoom, Runner};
 use super::message::Responder;
@@ -81,6 +82,8 @@ pub(super) struct Giving {
     pub(super) forgotten: Option<Epoch>,
     /// The activation that re-asserts the room.
     pub(super) asserting: Option<Activation>,
+    /// The activation that acquires a room that was held, before it is re-asserted.
+    pub(super) retaking: Option<Activation>,
     /// Whether a look at the record is under way.
     pub(super) watching: bool,
     /// The log's head when it froze, and as it was seen last.
@@ -99,7 +102,19 @@ impl Slot {
         self.lease.as_ref().is_some_and(holds)
             || self.giving.as_ref().is_some_and(|g| holds(&g.lease))
             || self.giving.as_ref().is_some_and(|g| g.asserting.as_ref() == Some(activation))
+            || self.giving.as_ref().is_some_and(|g| g.retaking.as_ref() == Some(activation))
             || self.adopter.as_ref().is_some_and(|a| a.machine.activation() == activation)
+    }
+
+    /// Gives up what takes the room, beside the frozen copy of it that is here.
+    pub(super) fn stop_adopting(&mut self, core: &HostCore) {
+        let Some(adopting) = self.adopter.take() else { return };
+        adopting.abort();
+        let Some(giving) = &self.giving else { return };
+        if let Some(runner) = self.runner.take_if(|runner| runner.id() != giving.runner.id()) {
+            core.runners.remove(&runner.shared().room);
+            runner.discard();
+        }
     }
 
     /// Stops everything, without a snapshot.

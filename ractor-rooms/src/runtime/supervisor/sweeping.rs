@@ -11,7 +11,7 @@ use super::Supervisor;
 use super::message::Inner;
 use crate::id::{HostId, RoomId};
 use crate::protocol::record::{Answer, Lease, OfferAnswer, ParkReason, Phase, Request};
-use crate::protocol::session::SessionInfo;
+use crate::protocol::session::{SessionInfo, holder};
 use crate::protocol::store::{Owned, Unrest};
 
 /// Rooms of one page of the sweep.
@@ -142,7 +142,8 @@ impl Supervisor {
         let alive = |host: &HostId| sessions.iter().any(|s| s.incarnation.host == *host);
         let work = unrest.backlog || unrest.next_timer.is_some_and(|at| at <= now);
         match &unrest.phase {
-            Phase::Running => true, // its owner's session has ended
+            // Its owner's session has ended.
+            Phase::Running => unrest.owner.as_ref().is_none_or(|of| holder(of, sessions).is_none()),
             Phase::Offered { to, until } => now >= *until || !alive(to),
             Phase::Parked { why: ParkReason::Blocked { retry_after, .. } } => {
                 work && now >= *retry_after

@@ -76,6 +76,7 @@ pub(super) fn spec(load: u32) -> SessionSpec {
         capacity: 8,
         kinds: [(crate::id::Kind::new("conformance").unwrap(), 1)].into(),
         proved: Generation(0),
+        holds: None,
     }
 }
 

@@ -116,7 +116,7 @@ impl Moves {
         } else {
             Generation(0)
         };
-        SessionSpec { state: HostState::Ready, load, capacity: 9, kinds, proved }
+        SessionSpec { state: HostState::Ready, load, capacity: 9, kinds, proved, holds: None }
     }
 
     pub(super) fn generation(&mut self, generation: Generation) {
