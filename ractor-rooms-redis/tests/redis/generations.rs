@@ -16,11 +16,49 @@ const KEY: &[u8] = b"lobby";
 
 in_both_classes! {
     a_clean_restart_loses_doubles_and_reorders_nothing;
+    a_server_that_is_away_for_longer_than_a_session_costs_nothing;
     an_empty_restart_keeps_what_a_living_host_has;
     h09_an_emptied_server_has_the_rooms_again;
     the_cut_end_of_the_log_of_commands_is_brought_back;
     a_generation_that_cannot_be_raised_is_begun_anew;
     an_epoch_that_no_host_wrote_is_named_and_mended;
+}
+
+/// Given a room that has handled what no checkpoint has. When the server is killed, and starts again with all it
+/// had once every session has lapsed. Then the room goes on where it was, as it was.
+async fn a_server_that_is_away_for_longer_than_a_session_costs_nothing<C: Class>() {
+    let options = ServerOptions::default().append_only();
+    let mut server = PrivateServer::start_with(options).await.unwrap();
+    let mut hosts = Hosts::default();
+    for name in ["a", "b"] {
+        hosts
+            .add(name, &config(&server), |c| {
+                c.session_ttl = std::time::Duration::from_secs(1);
+                c.checkpoint_interval = std::time::Duration::from_secs(3600);
+            })
+            .await;
+    }
+    hosts.place::<C>(KEY, 0).await;
+    let journal = Journal::default();
+    write::<C>(&hosts, &journal, 1..=50).await;
+    assert_eq!(notes(&hosts.ledger::<C>(0, KEY)).await.len(), 100);
+    server.kill9().unwrap();
+    let lapsed = |fault: &&RoomFault| matches!(fault, RoomFault::SessionLapsed { .. });
+    eventually("both sessions lapse", || async {
+        (hosts.faults().iter().filter(lapsed).count() == 2).then_some(())
+    })
+    .await;
+    server.restart().await.unwrap();
+    eventually("both are ready again", || async {
+        hosts.hosts.iter().all(ractor_rooms::RoomHost::is_ready).then_some(())
+    })
+    .await;
+    write::<C>(&hosts, &journal, 51..=100).await;
+    journal.assert_exact(200, &notes(&hosts.ledger::<C>(1, KEY)).await);
+    hosts.until_on::<C>(KEY, 0).await;
+    let others: Vec<_> = hosts.faults().into_iter().filter(|fault| !lapsed(&fault)).collect();
+    assert_eq!(others, []);
+    hosts.stop().await;
 }
 
 /// What the hosts said about a store that lost something, by kind and room.
