@@ -21,7 +21,7 @@ mod session;
 mod slot;
 mod sweeping;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -37,6 +37,7 @@ use crate::protocol::adopter::AdopterEvent;
 use crate::protocol::record::{DeclineReason, Lease, ParkReason, Request};
 use crate::protocol::session::HostState;
 use crate::protocol::source::SourceEvent;
+use crate::protocol::store::Unrest;
 
 use message::Inner;
 pub(crate) use message::Responder;
@@ -74,6 +75,10 @@ pub(crate) struct Supervisor {
     heartbeat: Option<Duration>,
     reconcile_at: Option<Duration>,
     sweeping: bool,
+    /// What a sweep found for this host and could not start yet.
+    found: VecDeque<Unrest>,
+    /// A sweep that left rooms goes on soon.
+    sweeping_on: bool,
     reopening: bool,
     shutdown: Option<oneshot::Sender<()>>,
 }
@@ -107,6 +112,8 @@ impl Actor for RoomSupervisor {
             heartbeat: None,
             reconcile_at: None,
             sweeping: false,
+            found: VecDeque::new(),
+            sweeping_on: false,
             reopening: false,
             shutdown: None,
         };
@@ -178,7 +185,8 @@ impl Supervisor {
             Inner::HeartbeatFailed { sent_at } => self.heartbeat_failed(sent_at),
             Inner::Reopened { incarnation, sent_at } => self.reopened(incarnation, sent_at),
             Inner::OwnedRead { owned, held } => self.reconcile(owned, held),
-            Inner::UnrestRead { found, sessions } => self.sweep(found, &sessions),
+            Inner::UnrestRead { found, more } => self.sweep(found, more),
+            Inner::SweepOn => self.sweep_on(),
             Inner::SetState { state } => {
                 self.state = state;
                 self.heartbeat_now();

@@ -31,7 +31,9 @@ impl Supervisor {
             self.core.forget_unused_ways();
         }
         self.prove();
-        self.read_unrest();
+        if !self.sweeping_on {
+            self.read_unrest();
+        }
         self.look_after_rooms(now);
     }
 
