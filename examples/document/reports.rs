@@ -5,8 +5,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ractor_rooms::RoomFault;
 
-/// So many complaints are enough to see what went wrong.
-const COMPLAINTS_KEPT: usize = 100;
+/// So many reasons are enough to see what went wrong.
+const REASONS_KEPT: usize = 100;
 
 /// What a host process tells of a store that had lost a room which it ran, and of one that somebody else had.
 pub(crate) const REGRESSED: &str = "regressed";
@@ -22,9 +22,12 @@ pub(crate) struct Reports {
 struct Told {
     /// By the key of the room, how many messages the store had accepted and lost.
     lost: BTreeMap<String, u64>,
+    /// By the key of the room, how many messages were given up.
+    undelivered: BTreeMap<String, u64>,
+    /// Why, and how often.
+    reasons: BTreeMap<String, u64>,
     regressed: u64,
     diverged: u64,
-    undelivered: Vec<String>,
 }
 
 impl Reports {
@@ -37,9 +40,10 @@ impl Reports {
                 *told.lost.entry(room.key.to_string()).or_default() += count;
             }
             RoomFault::Undelivered { room, why } => {
-                if told.undelivered.len() < COMPLAINTS_KEPT {
-                    let complaint = format!("a message to {room} was not delivered: {why}");
-                    told.undelivered.push(complaint);
+                *told.undelivered.entry(room.key.to_string()).or_default() += 1;
+                let reason = format!("a message to {room} was not delivered: {why}");
+                if told.reasons.len() < REASONS_KEPT || told.reasons.contains_key(&reason) {
+                    *told.reasons.entry(reason).or_default() += 1;
                 }
             }
             other => {
@@ -55,9 +59,12 @@ impl Reports {
         self.lock().count(word);
     }
 
-    /// How many messages to the room with this key the store had accepted and lost.
-    pub(crate) fn lost(&self, key: &str) -> u64 {
-        self.lock().lost.get(key).copied().unwrap_or_default()
+    /// How many messages to the room with this key were reported as lost by the store, or as given up: what it
+    /// forgot is sent again, and may be given up then.
+    pub(crate) fn gone(&self, key: &str) -> u64 {
+        let told = self.lock();
+        let of = |counts: &BTreeMap<String, u64>| counts.get(key).copied().unwrap_or_default();
+        of(&told.lost) + of(&told.undelivered)
     }
 
     /// How often a host gave the store back what it had lost of a room.
@@ -70,16 +77,13 @@ impl Reports {
         self.lock().diverged
     }
 
-    /// What the senders were not told in any other way: that messages of theirs were given up; and, unless the
-    /// store is made to forget, that they were lost.
-    pub(crate) fn complaints(&self, forgets: bool) -> Vec<String> {
+    /// What the senders were not told in any other way: that messages of theirs were lost or given up.
+    pub(crate) fn complaints(&self) -> Vec<String> {
         let told = self.lock();
-        let lost = told
-            .lost
-            .iter()
-            .filter(|_| !forgets)
-            .map(|(key, count)| format!("the store lost {count} messages to {key}"));
-        told.undelivered.iter().cloned().chain(lost).collect()
+        let reasons = told.reasons.iter().map(|(why, count)| format!("{why} ({count} times)"));
+        let lost = told.lost.iter();
+        let lost = lost.map(|(key, count)| format!("the store lost {count} messages to {key}"));
+        reasons.chain(lost).collect()
     }
 
     fn lock(&self) -> MutexGuard<'_, Told> {
@@ -122,9 +126,9 @@ mod tests {
         for (key, count) in [("doc-0", 2), ("doc-1", 5), ("doc-0", 3)] {
             reports.take(&RoomFault::Lost { room: room(key), count });
         }
-        assert_eq!(["doc-0", "doc-1", "doc-2"].map(|key| reports.lost(key)), [5, 5, 0]);
-        assert_eq!(reports.complaints(true).len(), 0);
-        assert_eq!(reports.complaints(false).len(), 2);
+        reports.take(&RoomFault::Undelivered { room: room("doc-1"), why: "rain".into() });
+        assert_eq!(["doc-0", "doc-1", "doc-2"].map(|key| reports.gone(key)), [5, 6, 0]);
+        assert_eq!(reports.complaints().len(), 3);
     }
 
     #[test]
@@ -141,9 +145,11 @@ mod tests {
     #[test]
     fn complaints_do_not_grow_without_a_bound() {
         let reports = Reports::default();
-        for _ in 0..1_000 {
-            reports.take(&RoomFault::Undelivered { room: room("doc-0"), why: "rain".into() });
+        for number in 0..1_000 {
+            let why = format!("rain {number}");
+            reports.take(&RoomFault::Undelivered { room: room("doc-0"), why });
         }
-        assert_eq!(reports.complaints(true).len(), COMPLAINTS_KEPT);
+        assert_eq!(reports.complaints().len(), REASONS_KEPT);
+        assert_eq!(reports.gone("doc-0"), 1_000);
     }
 }

@@ -159,7 +159,8 @@ async fn run_on<C: DeliveryClass>(
     };
     let elapsed = stage.progress.finish();
     let ping = pinger.and_then(Pinger::finish);
-    let mut problems = reports.complaints(options.store_forgets());
+    // Where the store is made to forget, what was lost is held against them message by message.
+    let mut problems = if options.store_forgets() { Vec::new() } else { reports.complaints() };
     fleet.take_hosts(visits.take_hosts());
     problems.extend(fleet.stop().await);
     let (outcomes, raged) = typed.ok_or(RunErr::Interrupted)?;

@@ -134,7 +134,7 @@ async fn judge<C: DeliveryClass>(
     outcome.account.roll_backs.iter().for_each(|epoch| oracle.rolled_back(*epoch));
     outcome.verdict = oracle.judge(&journal);
     if let Some(reports) = &stage.forgetting {
-        outcome.verdict.excuse(reports.lost(key));
+        outcome.verdict.excuse(reports.gone(key));
     }
     outcome.sha256 = sha256(&text);
     // Where a roll-back or the store undid edits, those after them may not fit; the text is to show just that.
