@@ -7,7 +7,7 @@
 //! end of the session.
 //!
 //!     cargo bench -p ractor-rooms-redis --bench recovery
-#![allow(clippy::expect_used, reason = "a benchmark reports to its terminal")]
+#![allow(clippy::expect_used, clippy::print_stdout, reason = "a benchmark reports to its terminal")]
 
 mod yardstick;
 
