@@ -9,7 +9,6 @@
 use std::io::Write;
 use std::process::ExitCode;
 
-use clap::Parser;
 use tracing_subscriber::EnvFilter;
 
 mod document {
@@ -22,6 +21,7 @@ mod document {
     pub(crate) mod host;
     pub(crate) mod host_process;
     pub(crate) mod interrupt;
+    pub(crate) mod intervals;
     pub(crate) mod journal;
     pub(crate) mod mover;
     pub(crate) mod names;
@@ -32,6 +32,7 @@ mod document {
     pub(crate) mod percentile;
     pub(crate) mod ping;
     pub(crate) mod progress;
+    pub(crate) mod reports;
     pub(crate) mod room;
     pub(crate) mod run;
     pub(crate) mod schedule;
@@ -48,6 +49,7 @@ mod document {
     pub(crate) mod transport;
     pub(crate) mod typing;
     pub(crate) mod typist;
+    pub(crate) mod visits;
     pub(crate) mod warden;
     pub(crate) mod witness;
 }
@@ -65,7 +67,7 @@ const BAD_USAGE: u8 = 2;
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    let options = Options::parse();
+    let options = Options::read(std::env::args_os()).unwrap_or_else(|why| why.exit());
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("error"));
     tracing_subscriber::fmt()
         .with_env_filter(filter)

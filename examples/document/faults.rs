@@ -9,10 +9,17 @@ use super::options::Options;
 
 /// What each fault needs, about, until all have found their way again.
 const BETWEEN_RESTARTS: Duration = Duration::from_millis(2_500);
+const BETWEEN_STORE_CUTS: Duration = Duration::from_millis(10_000);
+const BETWEEN_WIPES: Duration = Duration::from_millis(10_000);
 const BETWEEN_CUTS: Duration = Duration::from_millis(500);
 const BETWEEN_BLACK_HOLES: Duration = Duration::from_millis(4_000);
 /// How long a server is down, or a link swallows everything, at most, in milliseconds.
 const DOWN_AT_MOST_MS: u64 = 1_500;
+/// How much of the time before a loss of power the store's file may miss, in milliseconds: it goes to the disk
+/// every second.
+const UNWRITTEN_AT_MOST_MS: u64 = 1_000;
+/// How long a server that lost its file's end runs until it is restarted once more, in milliseconds.
+const RUNS_ON_MS: std::ops::RangeInclusive<u64> = 500..=2_500;
 /// Mixed into the seed, so that the typist's slips and the faults have nothing to do with each other.
 const SALT: u64 = 0x000f_a017;
 
@@ -26,6 +33,11 @@ pub(crate) enum Fault {
     Stop { host: u32, lasts: Duration },
     /// SIGKILL of the store's server, which is started again after this.
     RestartStore { down: Duration },
+    /// A loss of power: SIGKILL of the store's server, the end of whose file is cut off, a seeded share of what
+    /// was `written` last. It is started again after `down`, and once more after it ran for `runs`.
+    CutStore { written: Duration, lost_permille: u16, down: Duration, runs: Duration },
+    /// A host joins, everything in the store is deleted, and the host sends.
+    WipeStore,
     /// Every connection of a link is closed.
     Cut { link: u32 },
     /// The server's side of every connection of a link is closed.
@@ -52,6 +64,8 @@ impl Faults {
         let needs = [
             every.saturating_mul(options.kills.saturating_add(options.stops)),
             BETWEEN_RESTARTS.saturating_mul(options.store_restarts),
+            BETWEEN_STORE_CUTS.saturating_mul(options.store_cuts),
+            BETWEEN_WIPES.saturating_mul(options.store_wipes),
             BETWEEN_CUTS.saturating_mul(options.cuts),
             BETWEEN_BLACK_HOLES.saturating_mul(options.black_holes),
         ];
@@ -86,6 +100,17 @@ impl Faults {
                 Fault::Isolate { link, lasts: short(rng) }
             }
         });
+        add(options.store_cuts, &|rng| {
+            let millis =
+                |rng: &mut ChaCha8Rng, range| Duration::from_millis(rng.random_range(range));
+            Fault::CutStore {
+                written: millis(rng, 0..=UNWRITTEN_AT_MOST_MS),
+                lost_permille: rng.random_range(1..=1_000),
+                down: short(rng),
+                runs: millis(rng, RUNS_ON_MS),
+            }
+        });
+        add(options.store_wipes, &|_| Fault::WipeStore);
         faults.sort_by_key(|(at, _)| *at);
         Self { faults, lasts }
     }
@@ -102,7 +127,7 @@ mod tests {
         Faults::of(&Options::parse_from(line.split(' ')))
     }
 
-    const ALL: &str = "--kills 30 --stops 10 --store-restarts 5 --cuts 40 --black-holes 20";
+    const ALL: &str = "--kills 30 --stops 10 --store-restarts 5 --cuts 40 --black-holes 20 --store-cuts 3 --store-wipes 2";
 
     #[test]
     fn all_that_are_asked_for_come_within_their_time() {
@@ -111,6 +136,8 @@ mod tests {
         assert_eq!(count(|f| matches!(f, Fault::Kill { host: 0..3 })), 30);
         assert_eq!(count(|f| matches!(f, Fault::Stop { host: 0..3, .. })), 10);
         assert_eq!(count(|f| matches!(f, Fault::RestartStore { .. })), 5);
+        assert_eq!(count(|f| matches!(f, Fault::CutStore { lost_permille: 1..=1000, .. })), 3);
+        assert_eq!(count(|f| matches!(f, Fault::WipeStore)), 2);
         let cut =
             |f: &Fault| matches!(f, Fault::Cut { link: 0..4 } | Fault::HalfCut { link: 0..4 });
         assert_eq!(count(cut), 40);

@@ -1,10 +1,10 @@
 //! All hosts of a run, and the ways to their rooms.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use futures::future::join_all;
-use ractor_rooms::{HostErr, RoomFault, RoomHost, RoomHostBuilder};
+use ractor_rooms::{HostErr, RoomHost, RoomHostBuilder};
 use ractor_rooms_redis::ConnectErr;
 use tokio::time::timeout;
 
@@ -14,11 +14,9 @@ use super::host_process::{HostProcess, ProcessErr};
 use super::names;
 use super::options::Options;
 use super::order::Order;
+use super::reports::Reports;
 use super::room::{Beginning, DeliveryClass};
 use super::store::Store;
-
-/// So many reports are enough to see what went wrong.
-const FAULTS_KEPT: usize = 100;
 
 /// A host did not start, so nothing was typed.
 #[derive(Debug)]
@@ -54,8 +52,8 @@ pub(crate) struct Fleet {
     elsewhere: Vec<HostProcess>,
     /// What these were told to be, in the order of their numbers.
     orders: Vec<Order>,
-    /// What the hosts of the senders reported.
-    faults: Arc<Mutex<Vec<RoomFault>>>,
+    /// What the hosts reported.
+    reports: Arc<Reports>,
 }
 
 impl Fleet {
@@ -95,14 +93,9 @@ impl Fleet {
     ) -> Result<(), StartErr> {
         let started = match builder {
             Ok(builder) => {
-                let faults = Arc::clone(&self.faults);
-                let note = move |fault: &RoomFault| {
-                    let mut faults = faults.lock().unwrap_or_else(PoisonError::into_inner);
-                    if faults.len() < FAULTS_KEPT {
-                        faults.push(fault.clone());
-                    }
-                };
-                builder.on_fault(note).start().await.map_err(Why::Host)
+                let reports = Arc::clone(&self.reports);
+                let builder = builder.on_fault(move |fault| reports.take(fault));
+                builder.start().await.map_err(Why::Host)
             }
             Err(why) => Err(Why::Connect(why)),
         };
@@ -127,7 +120,7 @@ impl Fleet {
                 seed: options.seed,
                 limits: Limits::of(options),
             };
-            let started = HostProcess::start(&order).await;
+            let started = HostProcess::start(&order, &self.reports).await;
             let failed = |why| StartErr { host: names::host(index), why: Why::Process(why) };
             self.elsewhere.push(started.map_err(failed)?);
             self.orders.push(order);
@@ -151,19 +144,14 @@ impl Fleet {
         self.elsewhere.push(process);
     }
 
-    /// What the senders were not told in any other way: that messages of theirs were given up or lost.
-    pub(crate) fn complaints(&self) -> Vec<String> {
-        let faults = self.faults.lock().unwrap_or_else(PoisonError::into_inner);
-        let complaints = faults.iter().filter_map(|fault| match fault {
-            RoomFault::Undelivered { room, why } => {
-                Some(format!("a message to {room} was not delivered: {why}"))
-            }
-            RoomFault::Lost { room, count } => {
-                Some(format!("the store lost {count} messages to {room}"))
-            }
-            _ => None,
-        });
-        complaints.collect()
+    /// Takes hosts of this process over.
+    pub(crate) fn take_hosts(&mut self, hosts: Vec<RoomHost>) {
+        self.here.extend(hosts);
+    }
+
+    /// What the hosts report.
+    pub(crate) fn reports(&self) -> &Arc<Reports> {
+        &self.reports
     }
 
     /// Stops all hosts, those of the senders first, and says what was wrong.

@@ -6,7 +6,7 @@ use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
@@ -15,6 +15,7 @@ use tokio::time::timeout;
 use super::client::PATIENCE;
 use super::names;
 use super::order::{Order, READY, STOP, read_line};
+use super::reports::Reports;
 
 /// A longer line of a host is passed on in pieces.
 const PASSED_ON_AT_ONCE: u64 = 64 << 10;
@@ -61,7 +62,7 @@ pub(crate) struct HostProcess {
 
 impl HostProcess {
     /// Starts one and waits until the host has started in it.
-    pub(crate) async fn start(order: &Order) -> Result<Self, ProcessErr> {
+    pub(crate) async fn start(order: &Order, reports: &Arc<Reports>) -> Result<Self, ProcessErr> {
         let name = names::host(order.host);
         let mut child = Command::new(std::env::current_exe()?)
             .args(["--host-process", &name])
@@ -74,17 +75,18 @@ impl HostProcess {
             .spawn()?;
         let missing = || io::Error::other("a pipe is missing");
         let mut stdin = child.stdin.take().ok_or_else(missing)?;
-        let stdout = child.stdout.take().ok_or_else(missing)?;
+        let mut stdout = BufReader::new(child.stdout.take().ok_or_else(missing)?);
         let stderr = child.stderr.take().ok_or_else(missing)?;
         let words = tokio::spawn(pass_on(stderr, name.clone()));
         let line = order.to_line().map_err(ProcessErr::Order)?;
         let begin = async {
             stdin.write_all(&line).await?;
             stdin.flush().await?;
-            read_line(&mut BufReader::new(stdout)).await
+            read_line(&mut stdout).await
         };
         let said = timeout(PATIENCE, begin).await.map_err(|_| ProcessErr::TooSlow)?;
         if said.is_ok_and(|said| said == READY.as_bytes()) {
+            tokio::spawn(report(stdout, Arc::clone(reports)));
             let stopping = Arc::new(AtomicBool::new(false));
             let (signals, told) = mpsc::channel(1);
             let watch = watch(child, words, told, Arc::clone(&stopping), name.clone());
@@ -210,6 +212,18 @@ async fn watch(
         eprintln!("{name}: its process ended: {status}");
     }
     Ok(status)
+}
+
+/// Takes down what a host reports, until it ends.
+async fn report(mut from: impl AsyncBufRead + Unpin, reports: Arc<Reports>) {
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        match (&mut from).take(PASSED_ON_AT_ONCE).read_until(b'\n', &mut line).await {
+            Ok(1..) => reports.take_word(String::from_utf8_lossy(line.trim_ascii_end()).as_ref()),
+            Ok(0) | Err(_) => return,
+        }
+    }
 }
 
 /// Passes on what a host says, with its name before each line.

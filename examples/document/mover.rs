@@ -102,7 +102,8 @@ impl<C: DeliveryClass> Mover<'_, C> {
 
     /// Asks the room where it is, by way of host number `via`.
     async fn find(&self, via: u32) -> Result<u32, String> {
-        let client = self.clients.get(via as usize).ok_or("no such host")?;
+        let client =
+            self.clients.get(via as usize % self.clients.len().max(1)).ok_or("no such host")?;
         let seen = client.whereabouts().await.map_err(|why| format!("where is it? {why}"))?;
         let host = seen.host;
         self.progress.seen(self.room, host);
@@ -110,7 +111,9 @@ impl<C: DeliveryClass> Mover<'_, C> {
     }
 
     async fn migrate(&self, from: u32, to: u32) -> Result<Move, String> {
-        let source = self.hosts.get(from as usize).ok_or("no such host")?;
+        // A visitor has no way of its own: whoever is asked hands the order on.
+        let source =
+            self.hosts.get(from as usize % self.hosts.len().max(1)).ok_or("no such host")?;
         let order = MigrateTo::host(KIND, names::document(self.room), names::host(to));
         let report = timeout(PATIENCE, source.migrate(order))
             .await

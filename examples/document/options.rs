@@ -1,5 +1,6 @@
 //! The command line.
 
+use std::ffi::OsString;
 use std::fmt;
 use std::path::PathBuf;
 
@@ -10,6 +11,10 @@ use super::transport::Transport;
 
 /// More faults of a kind than this are a slip of the finger.
 const MAX_FAULTS: i64 = 100_000;
+/// Each brings a host that stays.
+const MAX_WIPES: i64 = 100;
+/// More notes than this are a slip of the finger.
+const MAX_NOTES: u64 = 1_000_000_000;
 /// More moves than this are a slip of the finger.
 const MAX_MOVES: i64 = 1_000_000;
 
@@ -19,7 +24,7 @@ const MAX_MOVES: i64 = 1_000_000;
 /// Exits with 0 when all came out right, with 1 when something did not, and with 2 for bad usage or
 /// a trace that cannot be typed.
 #[derive(Clone, Debug, Parser)]
-#[command(name = "document")]
+#[command(name = "document", args_override_self = true)]
 pub(crate) struct Options {
     /// Type this recorded session (gzipped json) instead of the built-in text
     #[arg(long, value_name = "FILE")]
@@ -62,6 +67,16 @@ pub(crate) struct Options {
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = whole_number)]
     pub(crate) edits: Option<u64>,
 
+    /// How many notes each chatter of a document sends while it is typed; one for every 8 edits otherwise
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = value_parser!(u64).range(0..=MAX_NOTES))]
+    pub(crate) notes: Option<u64>,
+
+    /// Chaos for so many minutes: 20 documents and over five thousand messages a second between processes
+    /// over Redis, a session of a second, and kills, stops, restarts of the store, cuts, black holes and moves
+    /// all the time. What else is said on the command line counts instead
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = value_parser!(u32).range(1..=1440))]
+    pub(crate) chaos_minutes: Option<u32>,
+
     /// How long a host's session lasts without a heartbeat, in milliseconds: a dead host's rooms are
     /// taken up after this long
     #[arg(long, value_name = "MS", default_value_t = 10_000, allow_negative_numbers = true, value_parser = value_parser!(u32).range(100..=3_600_000))]
@@ -84,6 +99,17 @@ pub(crate) struct Options {
     /// its file before it answers. With --transport redis
     #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true, value_parser = value_parser!(u32).range(0..=MAX_FAULTS))]
     pub(crate) store_restarts: u32,
+
+    /// So many times, kill the store's server, cut off some of what it wrote to its file within the last second,
+    /// as a loss of power does, and start it twice; the file goes to the disk every second. With --transport
+    /// redis
+    #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true, value_parser = value_parser!(u32).range(0..=MAX_FAULTS))]
+    pub(crate) store_cuts: u32,
+
+    /// Let a host join so many times, delete everything that the store holds, and let the host send; with
+    /// --transport redis
+    #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true, value_parser = value_parser!(u32).range(0..=MAX_WIPES))]
+    pub(crate) store_wipes: u32,
 
     /// Cut the connections of a process to the store so many times; with --transport redis
     #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true, value_parser = value_parser!(u32).range(0..=MAX_FAULTS))]
@@ -156,13 +182,27 @@ impl fmt::Display for UsageErr {
             Self::NoCluster => "--cluster is said of a Redis: add --transport redis or an address",
             Self::NothingToKill => "only processes can be killed and stopped: add --processes",
             Self::NothingToBreak => {
-                "only a server of the program's own is broken: use --store-restarts, --cuts and --black-holes with --processes --transport redis and without --cluster"
+                "only a server of the program's own is broken: use --store-restarts, --store-cuts, --store-wipes, --cuts and --black-holes with --processes --transport redis and without --cluster"
             }
         })
     }
 }
 
 impl Options {
+    /// Reads a command line. What some options stand for is written before it, so that the rest of it counts.
+    ///
+    /// # Errors
+    /// What clap says of it.
+    pub(crate) fn read(line: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
+        let line: Vec<OsString> = line.into_iter().collect();
+        let options = Self::try_parse_from(&line)?;
+        let Some(minutes) = options.chaos_minutes else { return Ok(options) };
+        let mut chaos = chaos(minutes).into_iter().map(OsString::from);
+        let mut words = line.into_iter();
+        let name = words.next();
+        Self::try_parse_from(name.into_iter().chain(&mut chaos).chain(words))
+    }
+
     /// Looks for what clap cannot see.
     pub(crate) fn check(&self) -> Result<(), UsageErr> {
         let in_memory = self.transport == Transport::Memory;
@@ -188,18 +228,41 @@ impl Options {
         self.kills + self.stops > 0 || self.breaks_store()
     }
 
+    /// Whether the store is to lose what it had accepted.
+    pub(crate) fn store_forgets(&self) -> bool {
+        self.store_cuts + self.store_wipes > 0
+    }
+
     /// Whether links to the store are to break.
     pub(crate) fn breaks_links(&self) -> bool {
         self.cuts + self.black_holes > 0
     }
 
     fn breaks_store(&self) -> bool {
-        self.store_restarts > 0 || self.breaks_links()
+        self.store_restarts > 0 || self.store_forgets() || self.breaks_links()
     }
 
     fn has_own_server(&self) -> bool {
         self.transport == Transport::PrivateRedis && !self.cluster && self.processes
     }
+}
+
+/// What chaos for so many minutes is.
+fn chaos(minutes: u32) -> Vec<String> {
+    let words = "--transport redis --processes --hosts 3 --writers 20 --session-ttl-ms 1000 --kill-every-ms 2500";
+    // A kill or stop every 2.5 s is 24 a minute. 20 documents with 3 chatters each send ten million notes in half
+    // an hour.
+    let counts = [
+        ("--kills", 20),
+        ("--stops", 4),
+        ("--store-restarts", 2),
+        ("--cuts", 10),
+        ("--black-holes", 2),
+        ("--moves", 2),
+        ("--notes", 5_600),
+    ];
+    let counts = counts.map(|(name, count)| [name.to_owned(), (count * minutes).to_string()]);
+    words.split(' ').map(str::to_owned).chain(counts.into_iter().flatten()).collect()
 }
 
 #[cfg(test)]
@@ -268,13 +331,33 @@ mod tests {
         assert_eq!(check("--processes --transport redis://127.0.0.1"), Ok(()));
         assert_eq!(check("--kills 1 --transport redis"), Err(UsageErr::NothingToKill));
         assert_eq!(check("--stops 1"), Err(UsageErr::NothingToKill));
-        for fault in ["--store-restarts 1", "--cuts 1", "--black-holes 1"] {
+        for fault in [
+            "--store-restarts 1",
+            "--store-cuts 1",
+            "--store-wipes 1",
+            "--cuts 1",
+            "--black-holes 1",
+        ] {
             let check = |rest: &str| check(&format!("{fault} {rest}"));
             assert_eq!(check("--processes --transport redis"), Ok(()), "{fault}");
             for rest in ["--transport redis", "--processes --transport redis://127.0.0.1"] {
                 assert_eq!(check(rest), Err(UsageErr::NothingToBreak), "{fault} {rest}");
             }
         }
+    }
+
+    #[test]
+    fn chaos_is_many_options_that_others_override() {
+        let read = |line: &str| Options::read(line.split(' ').map(OsString::from)).unwrap();
+        let chaos = read("document --chaos-minutes 30");
+        assert_eq!(chaos.check(), Ok(()));
+        assert_eq!((chaos.writers, chaos.kills, chaos.stops), (20, 600, 120));
+        let notes = chaos.notes.unwrap() * u64::from(chaos.writers * chaos.hosts);
+        assert!(notes >= 10_000_000, "{notes}");
+        let other = read("document --kills 0 --chaos-minutes 1 --writers 2 --delivery live");
+        assert_eq!((other.writers, other.kills, other.stops), (2, 0, 4));
+        assert_eq!(other.delivery, Class::Live);
+        assert_eq!(read("document --writers 1 --chaos-minutes 1").writers, 1);
     }
 
     #[test]

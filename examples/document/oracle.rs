@@ -8,6 +8,8 @@ use std::ops::{AddAssign, Bound};
 
 use ropey::Rope;
 
+use super::intervals::Intervals;
+
 use super::journal::{Run, SenderId};
 use super::script::Script;
 
@@ -26,6 +28,9 @@ pub(crate) struct Verdict {
     /// Sent and not in the room any more, because it went back to a checkpoint and said so. These are no
     /// fault in a room that promises no more.
     pub(crate) rolled_back: u64,
+    /// Sent and never handled, and a host said that the store lost as many as these. These are no fault where
+    /// the store is made to forget.
+    pub(crate) reported: u64,
     /// Handled again after the first time.
     pub(crate) doubled: u64,
     /// Handled for the first time after a later one of the same sender.
@@ -64,7 +69,7 @@ fn judge_sender<'a>(
     roll_backs: &BTreeSet<u64>,
 ) -> Verdict {
     let mut verdict = Verdict { lost: last, ..Verdict::default() };
-    let mut handled = vec![false; last as usize];
+    let mut handled = Intervals::default();
     let mut highest = 0;
     // Numbers that were passed over in an epoch that began with a roll-back.
     let mut undone = Vec::new();
@@ -84,25 +89,26 @@ fn judge_sender<'a>(
         // The end is exclusive. What lies outside 1..=last was never sent.
         let end = run.first.saturating_add(run.count).min(last + 1);
         let sent = run.first.max(1)..end;
-        verdict.foreign += run.count - sent.end.saturating_sub(sent.start);
-        for number in sent {
-            if std::mem::replace(&mut handled[number as usize - 1], true) {
-                verdict.doubled += 1;
-            } else {
-                verdict.lost -= 1;
-                verdict.reordered += u64::from(number < highest);
-            }
-            highest = highest.max(number);
+        let count = sent.end.saturating_sub(sent.start);
+        verdict.foreign += run.count - count;
+        if count == 0 {
+            continue;
         }
+        verdict.reordered += handled.missing(sent.start..sent.end.min(highest));
+        let new = handled.missing(sent.clone());
+        verdict.doubled += count - new;
+        verdict.lost -= new;
+        highest = highest.max(sent.end - 1);
+        handled.add(sent);
     }
     if went_back(ended, Bound::Unbounded) {
         undone.push(highest + 1..last + 1);
     }
-    for number in undone.into_iter().flatten() {
-        if !handled[number as usize - 1] {
-            verdict.lost -= 1;
-            verdict.rolled_back += 1;
-        }
+    for gap in undone {
+        let new = handled.missing(gap.clone());
+        verdict.lost -= new;
+        verdict.rolled_back += new;
+        handled.add(gap);
     }
     verdict
 }
@@ -122,10 +128,17 @@ pub(crate) fn typed(script: &Script, writer: SenderId, journal: &[Run]) -> (Stri
 }
 
 impl Verdict {
+    /// Takes out what hosts reported of messages to the room that the store has lost: so many at the most.
+    pub(crate) fn excuse(&mut self, told: u64) {
+        let reported = told.min(self.lost);
+        self.lost -= reported;
+        self.reported += reported;
+    }
+
     /// Whether every message was handled once, in its sender's order, but for those of which the room said
-    /// that it went back before them.
+    /// that it went back before them, or a host that the store has lost them.
     pub(crate) fn is_clean(&self) -> bool {
-        Self { rolled_back: 0, ..*self } == Self::default()
+        Self { rolled_back: 0, reported: 0, ..*self } == Self::default()
     }
 }
 
@@ -133,6 +146,7 @@ impl AddAssign for Verdict {
     fn add_assign(&mut self, other: Self) {
         self.lost += other.lost;
         self.rolled_back += other.rolled_back;
+        self.reported += other.reported;
         self.doubled += other.doubled;
         self.reordered += other.reordered;
         self.foreign += other.foreign;
@@ -252,6 +266,19 @@ mod tests {
         let within = [(1, 3), (2, 7), (5, 7), (6, 7)];
         assert_eq!(after_roll_backs(&within, &[7]), lost(2));
         assert_eq!(after_roll_backs(&all, &[9]), lost(2), "later than all that was handled");
+    }
+
+    #[test]
+    fn only_as_many_are_excused_as_were_reported() {
+        let lost = |told| {
+            let mut verdict = verdict(&[(0, 1), (0, 4), (0, 5), (0, 6), (7, 1), (7, 2)]);
+            verdict.excuse(told);
+            (verdict.lost, verdict.reported, verdict.is_clean())
+        };
+        assert_eq!(lost(0), (3, 0, false));
+        assert_eq!(lost(2), (1, 2, false));
+        assert_eq!(lost(3), (0, 3, true));
+        assert_eq!(lost(9), (0, 3, true));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   stdin   the order, one line of json; then `stop`, or the end if the starter is gone
-//!   stdout  `ready`, once the host has started
+//!   stdout  `ready`, once the host has started; then a word for each report of a store that lost something
 //!   stderr  for people
 //! ```
 //!

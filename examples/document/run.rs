@@ -30,6 +30,7 @@ use super::storm::Storm;
 use super::summary::{Outcome, Summary};
 use super::tally::Tally;
 use super::typing::{Stage, type_document};
+use super::visits::Visits;
 
 /// How often the progress is told where no bar can be drawn.
 const TOLD_EVERY: Duration = Duration::from_secs(5);
@@ -109,15 +110,31 @@ async fn run_on<C: DeliveryClass>(
     let hosts = fleet.ways(options.hosts);
     let clock = Clock::system();
     let tally = Arc::new(Tally::new(Arc::clone(&progress)));
-    let storm = options
-        .has_faults()
-        .then(|| Storm::new(Faults::of(options), clock.clone(), Arc::clone(&tally)));
+    let reports = Arc::clone(fleet.reports());
+    let visits = Arc::new(Visits::new(options, &beginning, &reports));
+    let storm = options.has_faults().then(|| {
+        let (tally, visits) = (Arc::clone(&tally), Arc::clone(&visits));
+        Storm::new(Faults::of(options), clock.clone(), tally, visits)
+    });
     let (over, calm) = watch::channel(false);
     let calls_again = Arc::default();
     let calls = storm.as_ref().map_or(Calls::Once, |_| Calls::Again(Arc::clone(&calls_again)));
     let pace = storm.as_ref().map(|storm| Pace::new(storm.lasts(), calm));
-    let stage =
-        Arc::new(Stage { hosts, script, schedule, ballast_sha256, progress, calls, clock, pace });
+    let forgetting = options.store_forgets().then(|| Arc::clone(&reports));
+    let stage = Arc::new(Stage {
+        hosts,
+        rooms: options.writers,
+        script,
+        schedule,
+        ballast_sha256,
+        progress,
+        calls,
+        clock,
+        pace,
+        notes: options.notes,
+        visits: Arc::clone(&visits),
+        forgetting,
+    });
     if storm.is_some() {
         eprintln!("the faults follow from seed {}", options.seed);
     }
@@ -130,7 +147,7 @@ async fn run_on<C: DeliveryClass>(
     };
     let raging = async {
         let problems = match storm {
-            Some(storm) => storm.rage(&mut fleet, store, typed_out).await,
+            Some(storm) => storm.rage::<C>(&mut fleet, store, typed_out).await,
             None => Vec::new(),
         };
         over.send_replace(true);
@@ -142,13 +159,15 @@ async fn run_on<C: DeliveryClass>(
     };
     let elapsed = stage.progress.finish();
     let ping = pinger.and_then(Pinger::finish);
-    let mut problems = fleet.complaints();
+    // Where the store is made to forget, what was lost is held against them message by message.
+    let mut problems = if options.store_forgets() { Vec::new() } else { reports.complaints() };
+    fleet.take_hosts(visits.take_hosts());
     problems.extend(fleet.stop().await);
     let (outcomes, raged) = typed.ok_or(RunErr::Interrupted)?;
     problems.extend(raged);
     let mut summary = Summary::new(options, &stage.script, &outcomes, elapsed);
     summary.pinged(ping);
-    summary.stormed(options, &tally, &outcomes, calls_again.load(Ordering::Relaxed));
+    summary.stormed(options, &tally, &reports, &outcomes, calls_again.load(Ordering::Relaxed));
     problems.into_iter().for_each(|problem| summary.spoil(problem));
     Ok(summary)
 }

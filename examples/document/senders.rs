@@ -14,8 +14,28 @@ use super::script::Script;
 pub(crate) const WRITER: SenderId = 0;
 /// Every so many messages a sender waits for the acknowledgement, so that its queue stays short.
 const ACKNOWLEDGED_EVERY: u64 = 64;
-/// So many edits are typed for each note of a chatter.
+/// So many edits are typed for each note of a chatter, unless it is told how many to send.
 const EDITS_PER_NOTE: u64 = 8;
+/// So many notes a visitor sends to a room.
+const NOTES_OF_VISITOR: u64 = 50;
+
+/// How many notes a chatter has sent by when.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Chatter {
+    /// How many edits there are to the document.
+    pub(crate) edits: u64,
+    /// How many notes the chatter sends meanwhile, if that is told.
+    pub(crate) notes: Option<u64>,
+}
+
+impl Chatter {
+    fn due(self, typed: u64) -> u64 {
+        let share =
+            |notes: u64| u128::from(notes) * u128::from(typed) / u128::from(self.edits.max(1));
+        // No more than all of them: `typed` goes up to `edits`.
+        self.notes.map_or(typed / EDITS_PER_NOTE, |notes| share(notes) as u64)
+    }
+}
 
 /// A sender's own account of what it sent.
 #[derive(Debug)]
@@ -56,6 +76,10 @@ impl<C: DeliveryClass> Stream<C> {
     }
 }
 
+fn note(from: SenderId, number: u64) -> DocumentMsg {
+    DocumentMsg::Note { from, number }
+}
+
 /// Types the script. `typed` tells the others how far it is; `moved` is how many moves are over.
 pub(crate) async fn write<C: DeliveryClass>(
     client: Client<C>,
@@ -90,13 +114,13 @@ pub(crate) async fn write<C: DeliveryClass>(
 pub(crate) async fn chat<C: DeliveryClass>(
     client: Client<C>,
     sender: SenderId,
+    chatter: Chatter,
     mut typed: watch::Receiver<u64>,
 ) -> Sent {
     let mut stream = Stream::new(client, sender);
-    let note = |from, number| DocumentMsg::Note { from, number };
     loop {
         let done = typed.changed().await.is_err();
-        let due = *typed.borrow_and_update() / EDITS_PER_NOTE;
+        let due = chatter.due(*typed.borrow_and_update());
         while stream.sent.last < due {
             if !stream.next(note, false).await {
                 return stream.sent;
@@ -106,5 +130,32 @@ pub(crate) async fn chat<C: DeliveryClass>(
             stream.next(note, true).await;
             return stream.sent;
         }
+    }
+}
+
+/// Sends the notes of a visitor.
+pub(crate) async fn call_in<C: DeliveryClass>(client: Client<C>, sender: SenderId) -> Sent {
+    let mut stream = Stream::new(client, sender);
+    for number in 1..=NOTES_OF_VISITOR {
+        if !stream.next(note, number == NOTES_OF_VISITOR).await {
+            break;
+        }
+    }
+    stream.sent
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_chatter_keeps_step_with_the_writer() {
+        let free = Chatter { edits: 100, notes: None };
+        assert_eq!([0, 8, 100].map(|typed| free.due(typed)), [0, 1, 12]);
+        let told = Chatter { edits: 100, notes: Some(1_000) };
+        assert_eq!([0, 8, 100].map(|typed| told.due(typed)), [0, 80, 1_000]);
+        let most = Chatter { edits: u64::MAX, notes: Some(u64::MAX) };
+        assert_eq!(most.due(u64::MAX), u64::MAX);
+        assert_eq!(Chatter { edits: 0, notes: Some(5) }.due(0), 0);
     }
 }

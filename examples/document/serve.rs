@@ -15,6 +15,7 @@ use super::host::with_documents;
 use super::names;
 use super::options::Class;
 use super::order::{Order, OrderErr, READY, STOP, read_line};
+use super::reports;
 use super::room::{Beginning, DeliveryClass, Durable, Live};
 
 /// Why a process was not the host it should have been.
@@ -85,6 +86,11 @@ async fn start<C: DeliveryClass>(order: &Order) -> Result<RoomHost, ServeErr> {
     let ballast = Ballast::new(order.state_bytes as usize, order.seed);
     let beginning = Arc::new(Beginning { text: order.text.clone(), ballast });
     let builder = RoomHost::builder(names::host(order.host), order.address.connect().await?);
-    let builder = order.limits.apply(builder);
+    let builder = order.limits.apply(builder).on_fault(|fault| {
+        if let Some(word) = reports::word(fault) {
+            // A starter that is gone does not want to know.
+            let _ = writeln!(std::io::stdout(), "{word}");
+        }
+    });
     Ok(with_documents::<C>(builder, order.host, &beginning).start().await?)
 }

@@ -46,14 +46,15 @@ impl From<ConnectErr> for StoreErr {
 }
 
 /// The servers that were started for this run, which end with it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Servers {
     None,
     One(Arc<Mutex<PrivateServer>>),
-    Cluster(#[expect(dead_code, reason = "held")] PrivateCluster),
+    Cluster(#[expect(dead_code, reason = "held")] Arc<PrivateCluster>),
 }
 
-/// What the hosts of one run meet in.
+/// What the hosts of one run meet in. Clones are the same.
+#[derive(Clone)]
 pub(crate) enum Store {
     /// The memory of this process.
     Memory(MemoryTransport),
@@ -62,6 +63,7 @@ pub(crate) enum Store {
 }
 
 /// A namespace in Redis, and the servers if they are ours.
+#[derive(Clone)]
 pub(crate) struct RedisStore {
     address: Address,
     servers: Servers,
@@ -77,12 +79,15 @@ impl Store {
             Transport::Memory => return Ok(Self::Memory(MemoryTransport::new())),
             Transport::PrivateRedis if options.cluster => {
                 let cluster = PrivateCluster::start().await?;
-                (cluster.urls(), true, Servers::Cluster(cluster))
+                (cluster.urls(), true, Servers::Cluster(Arc::new(cluster)))
             }
             Transport::PrivateRedis => {
-                let durable = ServerOptions::default().append_only();
-                let how =
-                    if options.store_restarts > 0 { durable } else { ServerOptions::default() };
+                let how = ServerOptions::default();
+                let how = match options {
+                    Options { store_cuts: 1.., .. } => how.append_every_second(),
+                    Options { store_restarts: 1.., .. } => how.append_only(),
+                    _ => how,
+                };
                 let server = PrivateServer::start_with(how).await?;
                 if options.breaks_links() {
                     for _ in 0..=options.hosts {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::percentile::percentile;
+use super::reports::Reports;
 use super::summary::Outcome;
 use super::tally::{Struck, Tally};
 
@@ -15,12 +16,18 @@ pub(crate) struct StormSummary {
     kills: u32,
     stops: u32,
     store_restarts: u32,
+    store_cuts: u32,
+    store_wipes: u32,
     cuts: u32,
     black_holes: u32,
     /// How many of these struck while there was typing.
     faults_in_typing: u32,
     /// How often a room went back to a checkpoint.
     roll_backs: u64,
+    /// How often a host gave the store back what it had lost of a room.
+    regressed: u64,
+    /// How often a host dropped a room that somebody else had after the store had lost data.
+    diverged: u64,
     /// How often a call ended without an answer and was made again.
     call_retries: u64,
     /// From the SIGKILL of a room's host until the room said that it runs elsewhere, in milliseconds.
@@ -45,16 +52,25 @@ impl RecoveryMillis {
 
 impl StormSummary {
     /// Adds the documents up.
-    pub(crate) fn of(tally: &Tally, outcomes: &[Outcome], call_retries: u64) -> Self {
+    pub(crate) fn of(
+        tally: &Tally,
+        reports: &Reports,
+        outcomes: &[Outcome],
+        call_retries: u64,
+    ) -> Self {
         let ends = tally.ends();
         Self {
             kills: tally.count(Struck::Kill),
             stops: tally.count(Struck::Stop),
             store_restarts: tally.count(Struck::StoreRestart),
+            store_cuts: tally.count(Struck::StoreCut),
+            store_wipes: tally.count(Struck::StoreWipe),
             cuts: tally.count(Struck::Cut),
             black_holes: tally.count(Struck::BlackHole),
             faults_in_typing: tally.in_typing(),
             roll_backs: outcomes.iter().map(|o| o.account.roll_backs.len() as u64).sum(),
+            regressed: reports.regressed(),
+            diverged: reports.diverged(),
             call_retries,
             recovery_ms: RecoveryMillis::of(
                 outcomes.iter().flat_map(|outcome| outcome.account.recoveries(&ends)),
@@ -63,17 +79,33 @@ impl StormSummary {
     }
 
     /// How often each kind struck.
-    pub(crate) fn struck(&self) -> [u32; 5] {
-        [self.kills, self.stops, self.store_restarts, self.cuts, self.black_holes]
+    pub(crate) fn struck(&self) -> [u32; 7] {
+        [
+            self.kills,
+            self.stops,
+            self.store_restarts,
+            self.store_cuts,
+            self.store_wipes,
+            self.cuts,
+            self.black_holes,
+        ]
     }
 }
 
 impl fmt::Display for StormSummary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [kills, stops, restarts, cuts, holes] = self.struck();
-        let all = kills + stops + restarts + cuts + holes;
+        let [kills, stops, restarts, torn, wiped, cuts, holes] = self.struck();
+        let all: u32 = self.struck().iter().sum();
         writeln!(f, "killed     {kills} hosts; {stops} stopped")?;
         writeln!(f, "broken     the store {restarts} times; links {cuts} cut, {holes} swallowing")?;
+        if torn + wiped > 0 {
+            let Self { regressed, diverged, .. } = self;
+            writeln!(
+                f,
+                "forgotten  the store's file was cut {torn} times; {wiped} times everything"
+            )?;
+            writeln!(f, "given back {regressed} rooms by their hosts; {diverged} dropped by them")?;
+        }
         writeln!(f, "in typing  {} of {all} faults", self.faults_in_typing)?;
         let RecoveryMillis { count, p50, max } = self.recovery_ms;
         if count > 0 {

@@ -10,6 +10,7 @@ use super::options::{Class, Options};
 use super::oracle::Verdict;
 use super::percentile::percentile;
 use super::ping::PingMicros;
+use super::reports::Reports;
 use super::script::Script;
 use super::storm_summary::StormSummary;
 use super::tally::Tally;
@@ -65,6 +66,8 @@ pub(crate) struct Summary {
     lost: u64,
     /// Gone because a live room went back to a checkpoint and said so.
     rolled_back: u64,
+    /// Gone because the store was made to forget, and a host said so.
+    reported: u64,
     doubled: u64,
     reordered: u64,
     foreign: u64,
@@ -134,6 +137,7 @@ impl Summary {
             move_retries: outcomes.iter().map(|o| o.retries).sum(),
             lost: verdict.lost,
             rolled_back: verdict.rolled_back,
+            reported: verdict.reported,
             doubled: verdict.doubled,
             reordered: verdict.reordered,
             foreign: verdict.foreign,
@@ -180,17 +184,20 @@ impl Summary {
         &mut self,
         options: &Options,
         tally: &Tally,
+        reports: &Reports,
         outcomes: &[Outcome],
         call_retries: u64,
     ) {
         if !options.has_faults() {
             return;
         }
-        let storm = StormSummary::of(tally, outcomes, call_retries);
+        let storm = StormSummary::of(tally, reports, outcomes, call_retries);
         let asked = [
             options.kills,
             options.stops,
             options.store_restarts,
+            options.store_cuts,
+            options.store_wipes,
             options.cuts,
             options.black_holes,
         ];
@@ -259,6 +266,9 @@ impl fmt::Display for Summary {
                 "undone     {} by roll-backs that were told",
                 HumanCount(self.rolled_back)
             )?;
+            if self.reported > 0 {
+                writeln!(f, "reported   {} lost by the store", HumanCount(self.reported))?;
+            }
         }
         let text = if self.matches { "matches" } else { "DIFFERS" };
         writeln!(f, "text       {text} (sha256 {})", self.sha256)?;

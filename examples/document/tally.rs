@@ -15,6 +15,10 @@ pub(crate) enum Struck {
     Stop,
     /// The store was killed and started again.
     StoreRestart,
+    /// The store was killed, its file cut off, and started again twice.
+    StoreCut,
+    /// All that the store held was deleted.
+    StoreWipe,
     /// A link was cut.
     Cut,
     /// A link swallowed what it was given.
@@ -24,7 +28,7 @@ pub(crate) enum Struck {
 /// Counts while faults strike.
 #[derive(Debug)]
 pub(crate) struct Tally {
-    counts: [AtomicU32; 5],
+    counts: [AtomicU32; 7],
     in_typing: AtomicU32,
     progress: Arc<Progress>,
     ends: Mutex<Vec<(Duration, u32)>>,

@@ -14,17 +14,21 @@ use super::names;
 use super::oracle::{Oracle, typed};
 use super::pace::Pace;
 use super::progress::Progress;
+use super::reports::Reports;
 use super::room::{DeliveryClass, Document};
 use super::schedule::Schedule;
 use super::script::Script;
-use super::senders::{self, Sent, WRITER};
+use super::senders::{self, Chatter, Sent, WRITER};
 use super::summary::Outcome;
+use super::visits::Visits;
 use super::witness::Witness;
 
 /// What all documents of a run share.
 pub(crate) struct Stage {
     /// The way to each host that runs rooms: itself, or one that only sends.
     pub(crate) hosts: Vec<RoomHost>,
+    /// How many documents there are.
+    pub(crate) rooms: u32,
     pub(crate) script: Script,
     pub(crate) schedule: Schedule,
     pub(crate) ballast_sha256: String,
@@ -35,6 +39,12 @@ pub(crate) struct Stage {
     pub(crate) clock: Clock,
     /// How fast the writers type, if faults strike.
     pub(crate) pace: Option<Pace>,
+    /// How many notes each chatter sends, if that is told.
+    pub(crate) notes: Option<u64>,
+    /// Who joins on the way and sends too.
+    pub(crate) visits: Arc<Visits>,
+    /// What hosts report of a store that is made to forget; nothing is excused if it is not.
+    pub(crate) forgetting: Option<Arc<Reports>>,
 }
 
 /// Types one document while it moves and others talk to it.
@@ -46,8 +56,8 @@ pub(crate) async fn type_document<C: DeliveryClass>(stage: Arc<Stage>, room: u32
     let mut witness = None;
     // Where nothing breaks, nobody is forgiven anything.
     if stage.pace.is_some() {
-        let room = stage.hosts[home].room::<Document<C>>(key.clone());
-        match Witness::listen(room, stage.clock.clone()).await {
+        let there = stage.hosts[home].room::<Document<C>>(key.clone());
+        match Witness::listen(there, stage.clock.clone(), stage.rooms).await {
             Ok(there) => witness = Some(there),
             Err(why) => return Outcome { problems: vec![why], ..Outcome::default() },
         }
@@ -56,8 +66,9 @@ pub(crate) async fn type_document<C: DeliveryClass>(stage: Arc<Stage>, room: u32
     let (moved, moved_seen) = watch::channel(0);
 
     let mut talk = JoinSet::new();
+    let chatter = Chatter { edits: stage.script.edits.len() as u64, notes: stage.notes };
     for (sender, host) in (WRITER + 1..).zip(&stage.hosts) {
-        talk.spawn(senders::chat(client(host), sender, typed_seen.clone()));
+        talk.spawn(senders::chat(client(host), sender, chatter, typed_seen.clone()));
     }
     let (writer, its_stage) = (client(&stage.hosts[home]), Arc::clone(&stage));
     talk.spawn(async move {
@@ -80,8 +91,13 @@ pub(crate) async fn type_document<C: DeliveryClass>(stage: Arc<Stage>, room: u32
             Err(why) => outcome.problems.push(why.to_string()),
         }
     }
+    for sent in stage.visits.take_sent(room) {
+        take_account(sent, &mut oracle, &mut outcome);
+    }
     let elsewhere = client(&stage.hosts[(home + 1) % stage.hosts.len()]);
-    if let Err(why) = judge(&stage, &elsewhere, witness.as_ref(), &mut oracle, &mut outcome).await {
+    if let Err(why) =
+        judge(&stage, &key, &elsewhere, witness.as_ref(), &mut oracle, &mut outcome).await
+    {
         outcome.problems.push(format!("{key} could not be read at the end: {why}"));
     }
     outcome
@@ -101,6 +117,7 @@ fn take_account(sent: Sent, oracle: &mut Oracle, outcome: &mut Outcome) {
 /// Holds what the room now says against what was sent and what must come of it.
 async fn judge<C: DeliveryClass>(
     stage: &Stage,
+    key: &str,
     client: &Client<C>,
     witness: Option<&Witness>,
     oracle: &mut Oracle,
@@ -116,9 +133,12 @@ async fn judge<C: DeliveryClass>(
     }
     outcome.account.roll_backs.iter().for_each(|epoch| oracle.rolled_back(*epoch));
     outcome.verdict = oracle.judge(&journal);
+    if let Some(reports) = &stage.forgetting {
+        outcome.verdict.excuse(reports.gone(key));
+    }
     outcome.sha256 = sha256(&text);
-    // Of edits that a roll-back undid, those after them may not fit; the text is to show just that.
-    let undone = outcome.verdict.rolled_back > 0;
+    // Where a roll-back or the store undid edits, those after them may not fit; the text is to show just that.
+    let undone = outcome.verdict.rolled_back + outcome.verdict.reported > 0;
     let (end, misfits) =
         if undone { typed(&stage.script, WRITER, &journal) } else { (stage.script.end.clone(), 0) };
     outcome.matches = text == end;

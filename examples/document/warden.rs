@@ -12,6 +12,7 @@ use super::client::PATIENCE;
 use super::host_process::HostProcess;
 use super::names;
 use super::order::Order;
+use super::reports::Reports;
 use super::tally::{Struck, Tally};
 
 /// How long after a failure to start a host it is tried again.
@@ -41,9 +42,10 @@ impl Warden {
         blows: usize,
         clock: Clock,
         tally: Arc<Tally>,
+        reports: Arc<Reports>,
     ) -> Self {
         let (blows, told) = mpsc::channel(blows.max(1));
-        Self { blows, task: tokio::spawn(keep(process, order, told, clock, tally)) }
+        Self { blows, task: tokio::spawn(keep(process, order, told, clock, tally, reports)) }
     }
 
     /// Strikes when what it was told before is done. `false` if it has given up.
@@ -64,6 +66,7 @@ async fn keep(
     mut told: mpsc::Receiver<Blow>,
     clock: Clock,
     tally: Arc<Tally>,
+    reports: Arc<Reports>,
 ) -> Result<HostProcess, String> {
     while let Some(blow) = told.recv().await {
         match blow {
@@ -75,7 +78,7 @@ async fn keep(
                 tally.struck(Struck::Kill);
                 tally.ended(clock.mark(), order.host);
                 process.kill().await.map_err(|why| told_of(&order, "was not killed", &why))?;
-                process = start_again(&order, &clock).await?;
+                process = start_again(&order, &clock, &reports).await?;
             }
             Blow::Stop(lasts) => {
                 tally.struck(Struck::Stop);
@@ -88,11 +91,15 @@ async fn keep(
     Ok(process)
 }
 
-async fn start_again(order: &Order, clock: &Clock) -> Result<HostProcess, String> {
+async fn start_again(
+    order: &Order,
+    clock: &Clock,
+    reports: &Arc<Reports>,
+) -> Result<HostProcess, String> {
     let begun = clock.mark();
     loop {
         // While the store is down there is nothing to connect to, and a host ends with that.
-        match HostProcess::start(order).await {
+        match HostProcess::start(order, reports).await {
             Ok(process) => return Ok(process),
             Err(why) if clock.elapsed_since(begun) > PATIENCE => {
                 return Err(told_of(order, "did not start again", &why));

@@ -18,7 +18,7 @@ use super::room::{DeliveryClass, Document, Sighting};
 /// How long after a failure it is tried again to become a member.
 const AFTER_FAILURE: Duration = Duration::from_millis(100);
 
-/// How often a durable room is asked where it is.
+/// How often one of all durable rooms is asked where it is.
 const BETWEEN_QUESTIONS: Duration = Duration::from_millis(20);
 
 /// What a room said of itself.
@@ -81,18 +81,20 @@ pub(crate) struct Witness {
 }
 
 impl Witness {
-    /// Asks a durable room where it is, or becomes a member of a live one and waits until it is one.
+    /// Asks a durable room where it is, one of so many, or becomes a member of a live one and waits until it is one.
     ///
     /// # Errors
     /// In words, when the store does not let it within [`PATIENCE`].
     pub(crate) async fn listen<C: DeliveryClass>(
         room: RoomRef<Document<C>>,
         clock: Clock,
+        rooms: u32,
     ) -> Result<Self, String> {
         let account = Arc::default();
         if C::DELIVERY == Delivery::Durable {
             let client = Client::new(room, Calls::Once);
-            let task = tokio::spawn(ask(client, Arc::clone(&account), clock));
+            let pause = BETWEEN_QUESTIONS * rooms;
+            let task = tokio::spawn(ask(client, Arc::clone(&account), clock, pause));
             return Ok(Self { account, task });
         }
         let join = async {
@@ -140,7 +142,12 @@ impl Drop for Witness {
     }
 }
 
-async fn ask<C: DeliveryClass>(client: Client<C>, account: Arc<Mutex<Account>>, clock: Clock) {
+async fn ask<C: DeliveryClass>(
+    client: Client<C>,
+    account: Arc<Mutex<Account>>,
+    clock: Clock,
+    pause: Duration,
+) {
     loop {
         match client.whereabouts().await {
             Ok(seen) => {
@@ -148,7 +155,7 @@ async fn ask<C: DeliveryClass>(client: Client<C>, account: Arc<Mutex<Account>>, 
             }
             Err(why) => tracing::debug!(%why, "not told where the room is"),
         }
-        sleep(BETWEEN_QUESTIONS).await;
+        sleep(pause).await;
     }
 }
 

@@ -48,6 +48,15 @@ impl ServerOptions {
         self.line("appendonly yes").line("appendfsync always")
     }
 
+    /// Keeps what was written over a restart and over most losses of power: the file goes to the disk every
+    /// second. It is one file for as long as the server is there, so that [`PrivateServer::tear_log`] finds it.
+    #[must_use]
+    pub fn append_every_second(self) -> Self {
+        self.line("appendonly yes")
+            .line("appendfsync everysec")
+            .line("auto-aof-rewrite-percentage 0")
+    }
+
     /// Adds a line to the configuration file, such as `maxmemory-policy allkeys-lru` or a `user` of the
     /// ACL.
     #[must_use]
@@ -181,13 +190,37 @@ impl PrivateServer {
         self.wait_until_up().await
     }
 
+    /// How long the log of commands is, in bytes.
+    ///
+    /// # Errors
+    /// [`ServerErr::Io`] when there is no such log.
+    pub fn log_bytes(&self) -> Result<u64, ServerErr> {
+        let log = std::fs::metadata(self.log()).map_err(io("look at the log of commands"))?;
+        Ok(log.len())
+    }
+
+    /// Deletes all that it holds, as `FLUSHALL` does.
+    ///
+    /// # Errors
+    /// [`ServerErr::Io`] when it does not.
+    pub async fn wipe(&self) -> Result<(), ServerErr> {
+        let wiped = async {
+            let mut connection = self.connect(None).await?;
+            redis::cmd("FLUSHALL").exec_async(&mut connection).await
+        };
+        wiped
+            .await
+            .map_err(|why| io("have redis-server delete everything")(std::io::Error::other(why)))
+    }
+
     /// Cuts the log of commands off, as a loss of power may: `keep` says how many of its bytes stay. For a
-    /// server that was started with [`ServerOptions::append_only`] and does not run now.
+    /// server that was started with [`ServerOptions::append_only`] or
+    /// [`ServerOptions::append_every_second`], and does not run now.
     ///
     /// # Errors
     /// [`ServerErr::Io`] when there is no such log.
     pub fn tear_log(&self, keep: impl FnOnce(&[u8]) -> usize) -> Result<(), ServerErr> {
-        let log = self.directory.join("appendonlydir").join("appendonly.aof.1.incr.aof");
+        let log = self.log();
         let bytes = std::fs::read(&log).map_err(io("read the log of commands"))?;
         let kept = &bytes[..keep(&bytes).min(bytes.len())];
         std::fs::write(&log, kept).map_err(io("write the log of commands"))
@@ -258,6 +291,10 @@ impl PrivateServer {
             tokio::time::sleep(POLL).await;
         }
         Err(ServerErr::DidNotStart { log: self.log_end() })
+    }
+
+    fn log(&self) -> PathBuf {
+        self.directory.join("appendonlydir").join("appendonly.aof.1.incr.aof")
     }
 
     fn log_end(&self) -> String {

@@ -343,11 +343,22 @@ impl Inner {
             if let Some((stirred, owners)) = noted.take() {
                 self.note_looked(stirred, &generations, owners, &restless, at);
             }
-            let looked = stream::iter(candidates)
-                .map(|(room, by)| async move { (room.to_string(), self.restless(room, by).await) })
-                .buffered(AT_ONCE)
-                .collect()
-                .await;
+            // No more than are asked for: what is beyond them would be looked at again for the next page.
+            let mut candidates = candidates.into_iter();
+            let (mut looked, mut found) = (Vec::new(), unrest.len());
+            while found < limit && candidates.len() > 0 {
+                let some: Vec<_> = candidates.by_ref().take((limit - found).max(AT_ONCE)).collect();
+                let answers: Vec<_> =
+                    stream::iter(some)
+                        .map(|(room, by)| async move {
+                            (room.to_string(), self.restless(room, by).await)
+                        })
+                        .buffered(AT_ONCE)
+                        .collect()
+                        .await;
+                found += answers.iter().filter(|(_, read)| matches!(read, Ok(Some(_)))).count();
+                looked.extend(answers);
+            }
             unrest.extend(readable(looked)?.into_iter().flatten());
             if unrest.len() >= limit {
                 unrest.truncate(limit);

@@ -41,7 +41,7 @@ async fn a_server_that_is_away_for_longer_than_a_session_costs_nothing<C: Class>
     hosts.place::<C>(KEY, 0).await;
     let journal = Journal::default();
     write::<C>(&hosts, &journal, 1..=50).await;
-    assert_eq!(notes(&hosts.ledger::<C>(0, KEY)).await.len(), 100);
+    until_handled::<C>(&hosts, "a", 100).await;
     server.kill9().unwrap();
     let lapsed = |fault: &&RoomFault| matches!(fault, RoomFault::SessionLapsed { .. });
     eventually("both sessions lapse", || async {

@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+use ractor_rooms::id::{Epoch, HostId, Millis, RoomId};
+use ractor_rooms::protocol::record::Request;
+use ractor_rooms::transport::Transport;
 use ractor_rooms_redis::testing::PrivateServer;
 use redis::aio::MultiplexedConnection;
 
@@ -55,4 +58,41 @@ async fn a_sweep_at_rest_looks_at_no_index() {
     assert_eq!(notes(&room).await, [(1, 1)]);
     hosts.hosts.remove(owner);
     hosts.stop().await;
+}
+
+/// Given many rooms that somebody has to look at. When a sweep asks for a few of them. Then it does not look at
+/// all that are left, for each page again; and page by page it is told of each once.
+#[tokio::test]
+async fn a_page_of_a_sweep_looks_at_no_more_than_it_names() {
+    const ROOMS: usize = 300;
+    const PAGE: usize = 20;
+    let server = PrivateServer::start().await.unwrap();
+    let store = config(&server).shards(SHARDS).connect().await.unwrap();
+    for room in 0..ROOMS {
+        // Nobody has this name: the offer waits for ever.
+        let (to, until) = (HostId::new("nobody").unwrap(), Millis(u64::MAX >> 12));
+        let request = Request::Offer { to, until, create: true };
+        store.execute(&restless(room), request, Epoch(0)).await.unwrap();
+    }
+    let mut operator = operator(&server.url()).await;
+    let (mut found, mut most) = (Vec::new(), 0);
+    loop {
+        let () = run(&mut operator, &["CONFIG", "RESETSTAT"]).await;
+        let page = store.unrest(found.last(), PAGE).await.unwrap();
+        // The scripts are asked for the owners of the shards too.
+        most =
+            most.max(calls(&mut operator, "evalsha").await + calls(&mut operator, "fcall").await);
+        if page.is_empty() {
+            break;
+        }
+        found.extend(page.into_iter().map(|unrest| unrest.room));
+    }
+    let mut all: Vec<_> = (0..ROOMS).map(restless).collect();
+    all.sort();
+    assert_eq!(found, all);
+    assert!(most > 0 && most < ROOMS as u64 / 2, "{most} scripts for a page of {PAGE}");
+}
+
+fn restless(number: usize) -> RoomId {
+    RoomId::new("ledger", format!("room-{number}")).unwrap()
 }

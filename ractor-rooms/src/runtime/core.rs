@@ -147,6 +147,8 @@ pub(crate) struct HostCore {
     /// By the host's clock, in milliseconds: until then sessions that the store has forgotten may be missing
     /// from it.
     doubt_until: AtomicU64,
+    /// Until when the host of a dead owner is awaited.
+    holders_until: AtomicU64,
     /// Rooms whose records are older than the leases that were given of them, each with the lease's epoch.
     forgotten: DashMap<RoomId, Epoch>,
     error_hook: Option<ErrorHook>,
@@ -193,6 +195,7 @@ impl HostCore {
             sessions: RwLock::default(),
             looking: tokio::sync::Mutex::default(),
             doubt_until: AtomicU64::new(0),
+            holders_until: AtomicU64::new(0),
             forgotten: DashMap::new(),
             error_hook,
             stop: watch::Sender::new(false),
@@ -521,8 +524,8 @@ impl HostCore {
                 let former = view.as_ref().filter(|view| !view.owner_alive);
                 if let Some(owner) = former.and_then(|view| view.seen.owner.as_ref()) {
                     let sessions = self.sessions(self.config.sweep_interval).await;
-                    if holder(&owner.by, &sessions.map_err(FindErr::Store)?).is_some() {
-                        return Ok(()); // it takes the room back
+                    if self.is_held(Some(&owner.by), &sessions.map_err(FindErr::Store)?) {
+                        return Ok(()); // its host takes it back
                     }
                 }
                 view.map(|view| view.declined).unwrap_or_default()
@@ -551,6 +554,21 @@ impl HostCore {
     pub(crate) fn doubt(&self) {
         let until = self.clock.mark().saturating_add(self.config.session_ttl);
         self.doubt_until.store(Millis::of(until).0, Ordering::SeqCst);
+    }
+
+    /// The store answers after it has been away: other hosts may be about to open their next sessions, and to
+    /// take back what they hold.
+    pub(crate) fn await_holders(&self) {
+        let until = self.clock.mark().saturating_add(self.config.session_ttl / 2);
+        self.holders_until.store(Millis::of(until).0, Ordering::SeqCst);
+    }
+
+    /// Whether a room whose owner's session has ended is left to that owner's host.
+    pub(crate) fn is_held(&self, owner: Option<&Incarnation>, sessions: &[SessionInfo]) -> bool {
+        let Some(owner) = owner else { return false };
+        let returns = |s: &SessionInfo| s.incarnation.host == owner.host;
+        let awaited = Millis::of(self.clock.mark()).0 < self.holders_until.load(Ordering::SeqCst);
+        (awaited && !sessions.iter().any(returns)) || holder(owner, sessions).is_some()
     }
 
     /// Whether a session that is not there says nothing.

@@ -22,7 +22,7 @@ mod session;
 mod slot;
 mod sweeping;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -38,6 +38,7 @@ use crate::protocol::adopter::AdopterEvent;
 use crate::protocol::record::{DeclineReason, Lease, ParkReason, Request};
 use crate::protocol::session::HostState;
 use crate::protocol::source::SourceEvent;
+use crate::protocol::store::Unrest;
 
 use message::Inner;
 pub(crate) use message::Responder;
@@ -73,8 +74,14 @@ pub(crate) struct Supervisor {
     next_activation: u64,
     next_token: u64,
     heartbeat: Option<Duration>,
+    /// When a heartbeat was answered last.
+    heard: Duration,
     reconcile_at: Option<Duration>,
     sweeping: bool,
+    /// What a sweep found for this host and could not start yet.
+    found: VecDeque<Unrest>,
+    /// A sweep that left rooms goes on soon.
+    sweeping_on: bool,
     reopening: bool,
     shutdown: Option<oneshot::Sender<()>>,
 }
@@ -92,6 +99,7 @@ impl Actor for RoomSupervisor {
     ) -> Result<Supervisor, ActorProcessingErr> {
         let SupervisorArgs { core, kinds, keeper, proved } = args;
         let restores = Arc::new(Semaphore::new(core.config.max_restores.max(1)));
+        let heard = core.clock.mark();
         let supervisor = Supervisor {
             core,
             kinds,
@@ -106,8 +114,11 @@ impl Actor for RoomSupervisor {
             next_activation: 0,
             next_token: 0,
             heartbeat: None,
+            heard,
             reconcile_at: None,
             sweeping: false,
+            found: VecDeque::new(),
+            sweeping_on: false,
             reopening: false,
             shutdown: None,
         };
@@ -182,7 +193,8 @@ impl Supervisor {
             Inner::HeartbeatFailed { sent_at } => self.heartbeat_failed(sent_at),
             Inner::Reopened { incarnation, sent_at } => self.reopened(incarnation, sent_at),
             Inner::OwnedRead { owned, held } => self.reconcile(owned, held),
-            Inner::UnrestRead { found, sessions } => self.sweep(found, &sessions),
+            Inner::UnrestRead { found, more } => self.sweep(found, more),
+            Inner::SweepOn => self.sweep_on(),
             Inner::SetState { state } => {
                 self.state = state;
                 self.heartbeat_now();

@@ -8,7 +8,7 @@ use ractor::ActorProcessingErr;
 use ractor::rpc::CallResult;
 use ractor_rooms::clock::Clock;
 use ractor_rooms::protocol::record::RecordLimits;
-use ractor_rooms::testing::{FaultPlan, FaultyTransport, Operation};
+use ractor_rooms::testing::{Fault, FaultPlan, FaultyTransport, Operation};
 use ractor_rooms::{
     Delivery, HostConfig, MemoryTransport, OnStoreLoss, Reply, RoomActor, RoomContext, RoomEvent,
     RoomFault, RoomHost, RoomRef,
@@ -110,6 +110,10 @@ struct Pair<C, P> {
 
 impl<C: Class, P: Policy> Pair<C, P> {
     async fn start() -> Self {
+        Self::with_session(TTL).await
+    }
+
+    async fn with_session(session_ttl: Duration) -> Self {
         let store = MemoryTransport::with(RecordLimits::default(), Clock::system());
         let net = FaultyTransport::new(store.clone(), 0, FaultPlan::calm());
         let mut pair = Self {
@@ -122,7 +126,7 @@ impl<C: Class, P: Policy> Pair<C, P> {
         };
         for name in ["a", "b"] {
             let faults = pair.faults.clone();
-            let config = HostConfig { session_ttl: TTL, ..config() };
+            let config = HostConfig { session_ttl, ..config() };
             let room = Count::<C, P> {
                 host: name.to_owned(),
                 farewells: pair.farewells.clone(),
@@ -194,6 +198,7 @@ both! {
     an_outage_longer_than_a_session_costs_nothing;
     a_store_that_comes_back_in_another_generation_costs_nothing;
     a_second_outage_is_like_the_first;
+    a_host_that_is_back_first_leaves_rooms_to_their_host;
     a_copy_that_another_host_has_had_ends;
 }
 
@@ -254,6 +259,23 @@ async fn a_second_outage_is_like_the_first<C: Class>() {
     pair.lapsed(4).await;
     pair.heal().await;
     eventually("it goes on", async || pair.total(1).await == ("a".to_owned(), 7)).await;
+    pair.stop().await;
+}
+
+/// The same where another host has a session first, and work for the room.
+async fn a_host_that_is_back_first_leaves_rooms_to_their_host<C: Class>() {
+    // It waits for half a session.
+    let pair = Pair::<C, Pauses>::with_session(Duration::from_secs(6)).await;
+    pair.room(0).send(CountMsg::Add(7)).await.unwrap();
+    pair.total(0).await;
+    pair.outage().await;
+    let opens = pair.net.next_of(host_id("a"), Operation::OpenSession, Fault::HoldRequest);
+    pair.net.set_plan(FaultPlan::calm());
+    in_time("the host comes back", opens.hit()).await;
+    eventually("the other is ready", async || pair.hosts[1].is_ready()).await;
+    pair.room(1).send(CountMsg::Add(1)).await.unwrap();
+    opens.release();
+    eventually("it goes on", async || pair.total(1).await == ("a".to_owned(), 8)).await;
     pair.stop().await;
 }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use ractor_rooms::clock::Clock;
 use ractor_rooms::id::HostId;
 use ractor_rooms::protocol::placement::place;
 use ractor_rooms::protocol::record::{ParkReason, Phase};
@@ -182,6 +183,37 @@ async fn a_durable_room_whose_host_dies_goes_on_with_every_acknowledged_message(
     let expected: Vec<_> = (1..=500).map(|number| (1, number)).collect();
     assert_eq!(cluster.notes::<Durable>(0, "ledger").await, expected);
     assert_eq!(cluster.host_of::<Durable>(0, "ledger").await, host_name(1));
+    cluster.stop().await;
+}
+
+/// More than one sweep starts. The rest is not left to the next sweeps, which would take twenty seconds.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn the_rooms_of_a_dead_host_are_taken_up_one_after_the_other_without_a_pause() {
+    const ROOMS: usize = 40;
+    let mut cluster = Cluster::with(2, |_, builder| {
+        builder.configure(|c| {
+            c.session_ttl = Duration::from_secs(3);
+            c.sweep_interval = Duration::from_secs(1);
+            c.max_restores = 1; // so that a sweep starts two
+        })
+    })
+    .await;
+    for number in 0..ROOMS {
+        cluster.place::<Durable>(&format!("ledger-{number}"), 0).await;
+    }
+    cluster.hosts[0].kill();
+    cluster.hosts.remove(0);
+    let clock = Clock::system();
+    let taken_up = async |least: usize| {
+        eventually("rooms run on the host that is left", || async {
+            (cluster.hosts[0].rooms().await.unwrap().len() >= least).then_some(())
+        })
+        .await;
+        clock.mark()
+    };
+    let first = taken_up(1).await;
+    let all = taken_up(ROOMS).await;
+    assert!(all - first < Duration::from_secs(10), "{:?}", all - first);
     cluster.stop().await;
 }
 

@@ -15,7 +15,7 @@ use crate::codec::body;
 use crate::id::{Epoch, HostId, Incarnation, RoomId};
 use crate::protocol::adopter::AdopterEvent;
 use crate::protocol::record::{AcquireAnswer, Lease, OfferNotice, RecordView};
-use crate::protocol::session::{HostState, SessionInfo};
+use crate::protocol::session::HostState;
 use crate::protocol::source::SourceEvent;
 use crate::protocol::store::{Owned, Unrest};
 
@@ -232,9 +232,12 @@ pub(super) enum Inner {
         held: Vec<(RoomId, Lease)>,
     },
     UnrestRead {
+        /// What is for this host.
         found: Vec<Unrest>,
-        sessions: Arc<Vec<SessionInfo>>,
+        /// Whether there is more that was not looked at.
+        more: bool,
     },
+    SweepOn,
     SetState {
         state: HostState,
     },

@@ -30,7 +30,9 @@ impl Supervisor {
             self.core.forget_unused_ways();
         }
         self.prove();
-        self.read_unrest();
+        if !self.sweeping_on {
+            self.read_unrest();
+        }
         self.look_after_rooms(now);
     }
 
@@ -79,6 +81,11 @@ impl Supervisor {
             return; // an answer of the session that has ended
         }
         self.keeper.answered(Millis::of(sent_at).0, renewed);
+        let now = self.core.clock.mark();
+        let silence = now.saturating_sub(std::mem::replace(&mut self.heard, now));
+        if silence >= self.core.config.session_ttl / 2 {
+            self.core.await_holders(); // hosts that were heard a little earlier have lapsed
+        }
         self.core.set_ready(true);
         if !self.keeper.is_alive(Millis::of(self.core.clock.mark()).0) {
             self.lapsed();
@@ -130,6 +137,8 @@ impl Supervisor {
         self.reopening = false;
         self.proving.get_or_insert(self.core.clock.mark());
         self.heartbeat = None;
+        self.heard = self.core.clock.mark();
+        self.core.await_holders();
         self.core.set_ready(true);
         drop(self.core.listen()); // it goes on by itself
         self.take_back();

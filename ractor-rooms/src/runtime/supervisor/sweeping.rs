@@ -6,16 +6,20 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::super::core::place_among;
+use super::super::core::{HostCore, place_among};
 use super::Supervisor;
 use super::message::Inner;
 use crate::id::{HostId, RoomId};
 use crate::protocol::record::{Answer, Lease, OfferAnswer, ParkReason, Phase, Request};
-use crate::protocol::session::{SessionInfo, holder};
+use crate::protocol::session::SessionInfo;
 use crate::protocol::store::{Owned, Unrest};
 
 /// Rooms of one page of the sweep.
 const SWEEP_PAGE: usize = 512;
+/// How many times as many rooms as may start at once one sweep finds at most.
+const STARTS_FOUND: usize = 4;
+/// How many times in one interval a sweep that left rooms looks for a place for them.
+const SWEEPS_ON: u32 = 10;
 
 impl Supervisor {
     pub(super) fn read_owned(&self) {
@@ -77,8 +81,10 @@ impl Supervisor {
             return;
         }
         let (core, me) = (self.core.clone(), self.me.clone());
+        let most = self.most_starts().saturating_mul(STARTS_FOUND);
         self.core.spawn(async move {
             let mut found = Vec::new();
+            let mut more = false;
             let mut after: Option<RoomId> = None;
             loop {
                 let page = core.transport.unrest(after.as_ref(), SWEEP_PAGE);
@@ -86,8 +92,16 @@ impl Supervisor {
                     Ok(page) => {
                         after = page.last().map(|u| u.room.clone());
                         let last = page.len() < SWEEP_PAGE;
-                        found.extend(page);
-                        if last {
+                        let sessions = if page.is_empty() {
+                            Arc::default()
+                        } else {
+                            let max_age = core.config.sweep_interval;
+                            core.sessions(max_age).await.unwrap_or_default()
+                        };
+                        found.extend(page.into_iter().filter(|u| is_for(&core, u, &sessions)));
+                        // What is beyond could not be started for a while, and may be another by then.
+                        more = !last && found.len() >= most;
+                        if last || more {
                             break;
                         }
                     }
@@ -97,60 +111,74 @@ impl Supervisor {
                     }
                 }
             }
-            let sessions = if found.is_empty() {
-                Arc::default()
-            } else {
-                core.sessions(core.config.sweep_interval).await.unwrap_or_default()
-            };
-            let _ = me.cast(Inner::UnrestRead { found, sessions }.into()); // the host is stopping
+            let _ = me.cast(Inner::UnrestRead { found, more }.into()); // the host is stopping
         });
     }
 
-    /// Takes up the rooms that placement gives to this host.
-    pub(super) fn sweep(&mut self, found: Vec<Unrest>, sessions: &[SessionInfo]) {
+    /// Takes up rooms that were found for this host, as many as may start at once. Where that leaves some, it
+    /// goes on as soon as there is a place: the rooms of a dead host are more than one sweep starts.
+    pub(super) fn sweep(&mut self, found: Vec<Unrest>, more: bool) {
         self.sweeping = false;
-        let mut starting = self.slots.values().filter(|s| s.adopter.is_some()).count();
-        let most = self.core.config.max_restores.saturating_mul(2);
-        for unrest in found {
-            if starting >= most {
-                return; // the rest at the next sweep
-            }
+        self.found = found.into();
+        self.take_found();
+        if more || !self.found.is_empty() {
+            self.sweep_later();
+        }
+    }
+
+    /// Goes on with a sweep if there is a place by now.
+    pub(super) fn sweep_on(&mut self) {
+        self.sweeping_on = false;
+        if self.starts() >= self.most_starts() {
+            return self.sweep_later();
+        }
+        if self.found.is_empty() {
+            return self.read_unrest();
+        }
+        self.take_found();
+        self.sweep_later();
+    }
+
+    /// Offers are refused for a room that somebody else has taken up since it was found.
+    fn take_found(&mut self) {
+        if self.reopening || self.shutdown.is_some() {
+            return self.found.clear();
+        }
+        let mut places = self.most_starts().saturating_sub(self.starts());
+        while places > 0
+            && let Some(unrest) = self.found.pop_front()
+        {
             if self.slots.contains_key(&unrest.room) {
                 continue;
             }
-            if self.is_offered(&unrest) {
-                starting += 1;
+            places -= 1;
+            if is_offered(&self.core, &unrest) {
                 self.look_at(unrest.room);
-            } else if self.is_due(&unrest, sessions) {
-                // When every host has declined, the first one is asked again.
-                let placed = place_among(&unrest.room, &unrest.declined, sessions)
-                    .or_else(|_| place_among(&unrest.room, &[], sessions));
-                if placed.as_ref() == Ok(&self.core.id) {
-                    starting += 1;
-                    self.offer_to_self(unrest.room);
-                }
+            } else {
+                self.offer_to_self(unrest.room);
             }
         }
     }
 
-    fn is_offered(&self, unrest: &Unrest) -> bool {
-        matches!(&unrest.phase, Phase::Offered { to, .. } if *to == self.core.id)
+    fn sweep_later(&mut self) {
+        if std::mem::replace(&mut self.sweeping_on, true) {
+            return;
+        }
+        let (me, after) = (self.me.clone(), self.core.config.sweep_interval / SWEEPS_ON);
+        self.core.spawn(async move {
+            tokio::time::sleep(after).await;
+            let _ = me.cast(Inner::SweepOn.into()); // the host is stopping
+        });
     }
 
-    fn is_due(&self, unrest: &Unrest, sessions: &[SessionInfo]) -> bool {
-        let now = self.core.clock.now();
-        let alive = |host: &HostId| sessions.iter().any(|s| s.incarnation.host == *host);
-        let work = unrest.backlog || unrest.next_timer.is_some_and(|at| at <= now);
-        match &unrest.phase {
-            // Its owner's session has ended.
-            Phase::Running => unrest.owner.as_ref().is_none_or(|of| holder(of, sessions).is_none()),
-            Phase::Offered { to, until } => now >= *until || !alive(to),
-            Phase::Parked { why: ParkReason::Blocked { retry_after, .. } } => {
-                work && now >= *retry_after
-            }
-            Phase::Parked { .. } => work,
-            Phase::Closed { .. } => false,
-        }
+    /// Rooms that are being started.
+    fn starts(&self) -> usize {
+        self.slots.values().filter(|slot| slot.adopter.is_some()).count()
+    }
+
+    /// Rooms that may be started at once.
+    fn most_starts(&self) -> usize {
+        self.core.config.max_restores.max(1).saturating_mul(2)
     }
 
     fn offer_to_self(&self, room: RoomId) {
@@ -194,5 +222,38 @@ impl Supervisor {
         for room in rest {
             self.unload(&room);
         }
+    }
+}
+
+/// Whether this host is to look at a room: it is offered to it, or due, and placement gives it to this host.
+fn is_for(core: &HostCore, unrest: &Unrest, sessions: &[SessionInfo]) -> bool {
+    is_offered(core, unrest)
+        || is_due(core, unrest, sessions) && is_placed_here(core, unrest, sessions)
+}
+
+fn is_placed_here(core: &HostCore, unrest: &Unrest, sessions: &[SessionInfo]) -> bool {
+    // When every host has declined, the first one is asked again.
+    let placed = place_among(&unrest.room, &unrest.declined, sessions)
+        .or_else(|_| place_among(&unrest.room, &[], sessions));
+    placed.as_ref() == Ok(&core.id)
+}
+
+fn is_offered(core: &HostCore, unrest: &Unrest) -> bool {
+    matches!(&unrest.phase, Phase::Offered { to, .. } if *to == core.id)
+}
+
+fn is_due(core: &HostCore, unrest: &Unrest, sessions: &[SessionInfo]) -> bool {
+    let now = core.clock.now();
+    let alive = |host: &HostId| sessions.iter().any(|s| s.incarnation.host == *host);
+    let work = unrest.backlog || unrest.next_timer.is_some_and(|at| at <= now);
+    match &unrest.phase {
+        // Its owner's session has ended.
+        Phase::Running => !core.is_held(unrest.owner.as_ref(), sessions),
+        Phase::Offered { to, until } => now >= *until || !alive(to),
+        Phase::Parked { why: ParkReason::Blocked { retry_after, .. } } => {
+            work && now >= *retry_after
+        }
+        Phase::Parked { .. } => work,
+        Phase::Closed { .. } => false,
     }
 }
