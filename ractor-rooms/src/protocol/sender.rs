@@ -27,6 +27,8 @@ pub struct Sender {
     replays: bool,
     /// How many of the newest accepted messages the driver still holds.
     kept: u64,
+    /// How many messages at the head of the queue were accepted before, and go again.
+    recalled: u64,
     state: State,
 }
 
@@ -148,6 +150,8 @@ pub enum SenderAction {
         /// The last lost number.
         to: Number,
     },
+    /// The store had lost messages that it had acknowledged, whether or not it has them again: reports that.
+    ReportRegressed,
     /// Nobody handles the log: has the room placed. `create` when there is no record yet.
     FindHost {
         /// Whether the room must be born.
@@ -181,6 +185,7 @@ impl Sender {
             life: None,
             replays: false,
             kept: 0,
+            recalled: 0,
             state: State::Idle,
         }
     }
@@ -319,11 +324,13 @@ impl Sender {
         match self.state {
             State::Idle | State::Repeating { doubtful: false, .. } => {
                 self.state = State::Idle;
+                self.recalled = self.recalled.saturating_sub(expired);
                 let refuse = SenderAction::Refuse { count: expired, why: Refusal::Expired };
                 vec![refuse, SenderAction::Next]
             }
             State::Greeting { count } => {
                 self.state = State::Greeting { count: count.saturating_sub(expired) };
+                self.recalled = self.recalled.saturating_sub(expired);
                 vec![SenderAction::Refuse { count: expired, why: Refusal::Expired }]
             }
             // The answer of the attempt that is out decides.
@@ -341,6 +348,7 @@ impl Sender {
             State::Withdrawing { count, .. } if count > 0 => {
                 // The numbers stay taken until the withdrawal is answered.
                 self.state = State::Withdrawing { count: 0 };
+                self.recalled = self.recalled.saturating_sub(count);
                 vec![SenderAction::ReportUnknown { count }]
             }
             State::Idle
@@ -374,6 +382,7 @@ impl Sender {
 
     fn recall(&mut self, count: u64) -> Vec<SenderAction> {
         self.kept = self.kept.saturating_sub(count);
+        self.recalled = self.recalled.saturating_add(count);
         self.accepted = Number(self.accepted.0.saturating_sub(count));
         if count == 0 { Vec::new() } else { vec![SenderAction::Recall { count }] }
     }
@@ -384,6 +393,9 @@ impl Sender {
         let missing = self.accepted.0.saturating_sub(last.0);
         let count = missing.min(self.kept);
         let mut actions = self.recall(count);
+        if missing > 0 {
+            actions.push(SenderAction::ReportRegressed);
+        }
         if missing > count {
             let (from, to) = (last.next(), self.accepted);
             actions.push(SenderAction::ReportLost { from, to });
@@ -411,15 +423,16 @@ impl Sender {
         answer: AppendAnswer,
     ) -> Vec<SenderAction> {
         match answer {
-            AppendAnswer::Accepted { last, seq, life, standing }
-            | AppendAnswer::Duplicate { last, seq, life, standing } => {
-                self.enter(life);
-                let mut actions = self.accept_up_to(last, seq, count);
-                if standing == Standing::NeedsHost {
-                    actions.push(SenderAction::FindHost { create: false });
+            AppendAnswer::Accepted { last, seq, life, standing } => {
+                let regressed = self.recalled > 0;
+                let mut actions = self.taken(last, seq, life, standing, count);
+                if regressed {
+                    actions.insert(0, SenderAction::ReportRegressed); // it had them before
                 }
-                actions.push(SenderAction::Next);
                 actions
+            }
+            AppendAnswer::Duplicate { last, seq, life, standing } => {
+                self.taken(last, seq, life, standing, count)
             }
             AppendAnswer::Partial { last, seq } => {
                 let left = count.saturating_sub(last.0.saturating_sub(self.accepted.0));
@@ -468,6 +481,24 @@ impl Sender {
         }
     }
 
+    /// The log has the messages up to `last`, since now or before.
+    fn taken(
+        &mut self,
+        last: Number,
+        seq: Seq,
+        life: Life,
+        standing: Standing,
+        count: u64,
+    ) -> Vec<SenderAction> {
+        self.enter(life);
+        let mut actions = self.accept_up_to(last, seq, count);
+        if standing == Standing::NeedsHost {
+            actions.push(SenderAction::FindHost { create: false });
+        }
+        actions.push(SenderAction::Next);
+        actions
+    }
+
     /// Notes the life that an answer named. `seq` begins anew in each.
     fn enter(&mut self, life: Life) {
         if self.life != Some(life) {
@@ -480,6 +511,7 @@ impl Sender {
     fn restart(&mut self, doubtful: bool, count: u64) -> Option<SenderAction> {
         self.accepted = Number(0);
         self.kept = 0;
+        self.recalled = 0;
         self.epoch = 0;
         self.state = State::Idle;
         doubtful.then_some(SenderAction::ReportUnknown { count })
@@ -498,6 +530,7 @@ impl Sender {
         // the store may know numbers that this queue has yet to repeat.
         let accepted = last.0.saturating_sub(self.accepted.0).min(count);
         self.accepted = Number(self.accepted.0.saturating_add(accepted));
+        self.recalled = self.recalled.saturating_sub(accepted);
         self.highest = self.highest.max(seq);
         self.state = State::Idle;
         if accepted == 0 { Vec::new() } else { vec![SenderAction::Accept { count: accepted }] }

@@ -1,6 +1,7 @@
 //! What a supervisor has of one room.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -10,7 +11,8 @@ use tokio::task::AbortHandle;
 use super::super::report::{MoveReason, StateTime};
 use super::super::runner_handle::{FrozenRoom, Runner};
 use super::message::Responder;
-use crate::id::{Activation, Epoch, Generation, HostId, Seq};
+use crate::id::{Activation, Epoch, Generation, HostId, Position, Seq};
+use crate::protocol::adopter::{AdopterEvent, AdopterState, AdopterTimer};
 use crate::protocol::record::{Lease, SnapshotKey};
 use crate::protocol::{Adopter, Source};
 
@@ -42,6 +44,8 @@ pub(super) struct Adopting {
     pub(super) early: Early,
     /// Whether it began with a notice, which may be old, and not with a look at the record.
     pub(super) told: bool,
+    /// What the room had taken when the deadline of its restore was set, once there is a room.
+    pub(super) taken: Option<(Position, u64)>,
 }
 
 /// Bytes of a snapshot that are there before the room is acquired.
@@ -117,6 +121,26 @@ impl Slot {
 }
 
 impl Adopting {
+    /// A deadline that passed, as the machine is told of it.
+    pub(super) fn fired(
+        &mut self,
+        timer: AdopterTimer,
+        runner: Option<&dyn Runner>,
+    ) -> AdopterEvent {
+        let taken = runner.map(|runner| {
+            let shared = runner.shared();
+            (shared.received.lock().0, shared.handled.load(Ordering::Relaxed))
+        });
+        let replays = matches!(self.machine.state(), AdopterState::Replaying { .. });
+        match timer {
+            AdopterTimer::Restore if replays && taken != self.taken => {
+                self.taken = taken;
+                AdopterEvent::Progressed
+            }
+            AdopterTimer::Restore | AdopterTimer::Claim => AdopterEvent::Fired(timer),
+        }
+    }
+
     pub(super) fn abort(&self) {
         if let Some(restore) = &self.restore {
             restore.abort();
