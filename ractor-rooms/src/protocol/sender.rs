@@ -29,6 +29,8 @@ pub struct Sender {
     kept: u64,
     /// How many messages at the head of the queue were accepted before, and go again.
     recalled: u64,
+    /// Another generation has begun since the store last answered for this life.
+    doubted: bool,
     state: State,
 }
 
@@ -186,6 +188,7 @@ impl Sender {
             replays: false,
             kept: 0,
             recalled: 0,
+            doubted: false,
             state: State::Idle,
         }
     }
@@ -362,7 +365,7 @@ impl Sender {
     /// Whether what is sent again is in the log is not known: it is given up only by a withdrawal.
     fn forgotten(&mut self) -> Result<Vec<SenderAction>, Rejection> {
         let count = self.kept;
-        self.state = match self.state {
+        let state = match self.state {
             State::Idle if count == 0 => State::Idle,
             State::Idle => State::Repeating { count, doubtful: true },
             State::Greeting { count: waiting } => {
@@ -377,6 +380,8 @@ impl Sender {
             }
             State::Appending { .. } => return Err(self.reject("Forgotten")),
         };
+        self.state = state;
+        self.doubted = self.accepted > Number(0);
         Ok(self.recall(count))
     }
 
@@ -469,11 +474,7 @@ impl Sender {
             AppendAnswer::Closed { reason } => {
                 self.ended(doubtful, count, Refusal::Closed { reason })
             }
-            AppendAnswer::OtherLife { life } => {
-                let actions = self.ended(doubtful, count, Refusal::OtherLife { life });
-                self.enter(life);
-                actions
-            }
+            AppendAnswer::OtherLife { life } => self.born_again(doubtful, count, life),
             AppendAnswer::Missing => {
                 self.state = State::Repeating { count, doubtful };
                 vec![SenderAction::FindHost { create: true }, SenderAction::Backoff]
@@ -501,6 +502,7 @@ impl Sender {
 
     /// Notes the life that an answer named. `seq` begins anew in each.
     fn enter(&mut self, life: Life) {
+        self.doubted = false;
         if self.life != Some(life) {
             self.life = Some(life);
             self.highest = Seq(0);
@@ -523,6 +525,17 @@ impl Sender {
         self.highest = Seq(0);
         let first = unknown.unwrap_or(SenderAction::Refuse { count, why });
         vec![first, SenderAction::Next]
+    }
+
+    /// What the former life had accepted was handled, unless it ended because the store had forgotten it.
+    fn born_again(&mut self, doubtful: bool, count: u64, life: Life) -> Vec<SenderAction> {
+        let lost = if self.doubted { self.accepted } else { Number(0) };
+        let mut actions = self.ended(doubtful, count, Refusal::OtherLife { life });
+        if lost > Number(0) {
+            actions.insert(0, SenderAction::ReportLost { from: Number(1), to: lost });
+        }
+        self.enter(life);
+        actions
     }
 
     fn accept_up_to(&mut self, last: Number, seq: Seq, count: u64) -> Vec<SenderAction> {
@@ -599,11 +612,7 @@ impl Sender {
             AppendAnswer::Closed { reason } => {
                 self.ended(count > 0, count, Refusal::Closed { reason })
             }
-            AppendAnswer::OtherLife { life } => {
-                let actions = self.ended(count > 0, count, Refusal::OtherLife { life });
-                self.enter(life);
-                actions
-            }
+            AppendAnswer::OtherLife { life } => self.born_again(count > 0, count, life),
             // Nothing was fenced: a record that comes to be could still take a late copy. Its numbers stay
             // taken until the withdrawal has one to take effect on.
             AppendAnswer::Missing => {

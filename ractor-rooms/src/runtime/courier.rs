@@ -179,7 +179,7 @@ impl Courier {
         let start = {
             let mut state = self.state.lock();
             let holds = !state.window.held.is_empty();
-            state.forgotten = state.pumping || holds;
+            state.forgotten = true; // seen to before the next message, if there is nothing to send again
             !state.stopped && holds && !std::mem::replace(&mut state.pumping, true)
         };
         if start {

@@ -193,6 +193,7 @@ fn sender(name: &str) -> Sender {
         replays: false,
         kept: 0,
         recalled: 0,
+        doubted: false,
         state: state(name),
     }
 }

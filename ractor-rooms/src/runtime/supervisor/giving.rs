@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::super::core::RoomFault;
 use super::super::report::{MoveReason, StateTime};
 use super::super::runner_handle::FrozenRoom;
 use super::Supervisor;
@@ -61,6 +62,7 @@ impl Supervisor {
             asserting: None,
             watching: false,
             heads: (None, Seq(0)),
+            overtaken: false,
         });
         self.drive_source(room, token, actions);
         true
@@ -102,6 +104,7 @@ impl Supervisor {
             {
                 giving.settled_at.get_or_insert(at);
             }
+            giving.overtaken |= giving.is_overtaken(view);
             giving.heads.0.get_or_insert(view.seq);
             giving.heads.1 = giving.heads.1.max(view.seq);
         }
@@ -310,6 +313,10 @@ impl Supervisor {
         let Some(slot) = self.slots.get_mut(room) else { return };
         let Some(giving) = slot.giving.take() else { return };
         slot.idle = (0, self.core.clock.mark());
+        if giving.overtaken && !matches!(outcome, Outcome::Resumed { .. } | Outcome::Thawed { .. })
+        {
+            self.core.report(RoomFault::Fenced { room: room.clone() });
+        }
         let report = self.report(room, &giving, outcome);
         giving.span.in_scope(|| report.log());
         for responder in giving.responders {

@@ -13,7 +13,7 @@ use super::super::runner_handle::{FrozenRoom, Runner};
 use super::message::Responder;
 use crate::id::{Activation, Epoch, Generation, HostId, Position, Seq};
 use crate::protocol::adopter::{AdopterEvent, AdopterState, AdopterTimer};
-use crate::protocol::record::{Lease, SnapshotKey};
+use crate::protocol::record::{Lease, RecordView, SnapshotKey};
 use crate::protocol::{Adopter, Source};
 
 /// One room at this host.
@@ -89,6 +89,20 @@ pub(super) struct Giving {
     pub(super) watching: bool,
     /// The log's head when it froze, and as it was seen last.
     pub(super) heads: (Option<Seq>, Seq),
+    /// Somebody took the room before it was given to him, and goes on from an older snapshot.
+    pub(super) overtaken: bool,
+}
+
+impl Giving {
+    /// Whether a record shows that somebody holds the room and that no park from here took effect. Numbers of
+    /// snapshots only grow, so where ours was in the record, what is there now is ours or has a higher one.
+    pub(super) fn is_overtaken(&self, view: &RecordView) -> bool {
+        let Some(frozen) = &self.frozen else { return false };
+        let ours = view.snapshot.as_ref().is_some_and(|stored| {
+            stored.key == frozen.snapshot.key || stored.number > frozen.snapshot.number
+        });
+        view.seen.epoch > self.lease.epoch && !ours
+    }
 }
 
 impl Slot {
