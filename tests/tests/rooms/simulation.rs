@@ -109,6 +109,7 @@ fn seeds_that_found_something_stay_green() {
         (73, Profile::Losses),
         // A live room was born again, and failed before its members saw an event of it.
         (523, Profile::Losses),
+        (818, Profile::Losses),
     ] {
         let outcome = run(seed, profile, None);
         assert!(outcome.is_clean(), "{outcome}");
