@@ -77,7 +77,7 @@ pub enum AdopterState {
 pub enum AdopterTimer {
     /// For the acquire to be answered.
     Claim,
-    /// For the room to be restored and caught up.
+    /// For the room to be restored, and for it to take some of its log each time.
     Restore,
 }
 
@@ -106,6 +106,9 @@ pub enum AdopterEvent {
     DeclineAnswered,
     /// A deadline passed.
     Fired(AdopterTimer),
+    /// The deadline of the restore passed, and the room has taken some of its log since that was set. Until it
+    /// is live nothing of that is kept: given back, a long log would be begun anew, and never be read to its end.
+    Progressed,
     /// The host's session lapsed, or a write was fenced.
     Fenced,
 }
@@ -271,6 +274,7 @@ impl Adopter {
             // If it took effect after all, the reconcile gives the room back.
             AdopterEvent::Fired(AdopterTimer::Claim) => Ok(self.lost()),
             AdopterEvent::Fired(AdopterTimer::Restore)
+            | AdopterEvent::Progressed
             | AdopterEvent::Restored
             | AdopterEvent::RestoreFailed(_)
             | AdopterEvent::CaughtUp
@@ -300,6 +304,7 @@ impl Adopter {
             AdopterEvent::Fenced => Ok(self.lost()),
             AdopterEvent::ClaimAnswered(_)
             | AdopterEvent::ClaimUnanswered
+            | AdopterEvent::Progressed
             | AdopterEvent::CaughtUp
             | AdopterEvent::SettleAnswered(_)
             | AdopterEvent::SettleUnanswered
@@ -323,6 +328,7 @@ impl Adopter {
             AdopterEvent::Fired(AdopterTimer::Restore) => {
                 Ok(self.give_back(lease, DeclineReason::DeadlineMissed))
             }
+            AdopterEvent::Progressed => Ok(vec![AdopterAction::Arm(AdopterTimer::Restore)]),
             AdopterEvent::Fired(AdopterTimer::Claim) => Ok(Vec::new()),
             AdopterEvent::Fenced => Ok(self.lost()),
             AdopterEvent::ClaimAnswered(_)
@@ -353,7 +359,7 @@ impl Adopter {
             AdopterEvent::SettleUnanswered => Ok(vec![AdopterAction::Settle { lease }]),
             // The settle may have taken effect, and the source let go of its copy: only a fence or the
             // end of the session takes the room away now.
-            AdopterEvent::Fired(_) => Ok(Vec::new()),
+            AdopterEvent::Fired(_) | AdopterEvent::Progressed => Ok(Vec::new()),
             AdopterEvent::ClaimAnswered(_)
             | AdopterEvent::ClaimUnanswered
             | AdopterEvent::Restored
@@ -368,7 +374,7 @@ impl Adopter {
     fn live(&mut self, event: AdopterEvent) -> Result<Vec<AdopterAction>, Rejection> {
         match event {
             AdopterEvent::Fenced => Ok(self.lost()),
-            AdopterEvent::Fired(_) => Ok(Vec::new()),
+            AdopterEvent::Fired(_) | AdopterEvent::Progressed => Ok(Vec::new()),
             AdopterEvent::ClaimAnswered(_)
             | AdopterEvent::ClaimUnanswered
             | AdopterEvent::Restored
@@ -398,6 +404,7 @@ impl Adopter {
             AdopterEvent::Restored
             | AdopterEvent::RestoreFailed(_)
             | AdopterEvent::CaughtUp
+            | AdopterEvent::Progressed
             | AdopterEvent::Fired(_) => Ok(Vec::new()),
             AdopterEvent::ClaimAnswered(_)
             | AdopterEvent::ClaimUnanswered
@@ -417,7 +424,7 @@ impl Adopter {
                 self.state = AdopterState::Declined { why };
                 Ok(Vec::new())
             }
-            AdopterEvent::Fired(_) => Ok(Vec::new()),
+            AdopterEvent::Fired(_) | AdopterEvent::Progressed => Ok(Vec::new()),
             AdopterEvent::ClaimAnswered(_)
             | AdopterEvent::ClaimUnanswered
             | AdopterEvent::Restored
@@ -468,6 +475,7 @@ impl Adopter {
             AdopterEvent::GiveBackUnanswered => "GiveBackUnanswered",
             AdopterEvent::DeclineAnswered => "DeclineAnswered",
             AdopterEvent::Fired(_) => "Fired",
+            AdopterEvent::Progressed => "Progressed",
             AdopterEvent::Fenced => "Fenced",
         };
         Rejection { machine: "adopter", state: self.state_name(), event }

@@ -27,6 +27,10 @@ pub struct Sender {
     replays: bool,
     /// How many of the newest accepted messages the driver still holds.
     kept: u64,
+    /// How many messages at the head of the queue were accepted before, and go again.
+    recalled: u64,
+    /// Another generation has begun since the store last answered for this life.
+    doubted: bool,
     state: State,
 }
 
@@ -148,6 +152,8 @@ pub enum SenderAction {
         /// The last lost number.
         to: Number,
     },
+    /// The store had lost messages that it had acknowledged, whether or not it has them again: reports that.
+    ReportRegressed,
     /// Nobody handles the log: has the room placed. `create` when there is no record yet.
     FindHost {
         /// Whether the room must be born.
@@ -181,6 +187,8 @@ impl Sender {
             life: None,
             replays: false,
             kept: 0,
+            recalled: 0,
+            doubted: false,
             state: State::Idle,
         }
     }
@@ -319,11 +327,13 @@ impl Sender {
         match self.state {
             State::Idle | State::Repeating { doubtful: false, .. } => {
                 self.state = State::Idle;
+                self.recalled = self.recalled.saturating_sub(expired);
                 let refuse = SenderAction::Refuse { count: expired, why: Refusal::Expired };
                 vec![refuse, SenderAction::Next]
             }
             State::Greeting { count } => {
                 self.state = State::Greeting { count: count.saturating_sub(expired) };
+                self.recalled = self.recalled.saturating_sub(expired);
                 vec![SenderAction::Refuse { count: expired, why: Refusal::Expired }]
             }
             // The answer of the attempt that is out decides.
@@ -341,6 +351,7 @@ impl Sender {
             State::Withdrawing { count, .. } if count > 0 => {
                 // The numbers stay taken until the withdrawal is answered.
                 self.state = State::Withdrawing { count: 0 };
+                self.recalled = self.recalled.saturating_sub(count);
                 vec![SenderAction::ReportUnknown { count }]
             }
             State::Idle
@@ -354,7 +365,7 @@ impl Sender {
     /// Whether what is sent again is in the log is not known: it is given up only by a withdrawal.
     fn forgotten(&mut self) -> Result<Vec<SenderAction>, Rejection> {
         let count = self.kept;
-        self.state = match self.state {
+        let state = match self.state {
             State::Idle if count == 0 => State::Idle,
             State::Idle => State::Repeating { count, doubtful: true },
             State::Greeting { count: waiting } => {
@@ -369,11 +380,14 @@ impl Sender {
             }
             State::Appending { .. } => return Err(self.reject("Forgotten")),
         };
+        self.state = state;
+        self.doubted = self.accepted > Number(0);
         Ok(self.recall(count))
     }
 
     fn recall(&mut self, count: u64) -> Vec<SenderAction> {
         self.kept = self.kept.saturating_sub(count);
+        self.recalled = self.recalled.saturating_add(count);
         self.accepted = Number(self.accepted.0.saturating_sub(count));
         if count == 0 { Vec::new() } else { vec![SenderAction::Recall { count }] }
     }
@@ -384,6 +398,9 @@ impl Sender {
         let missing = self.accepted.0.saturating_sub(last.0);
         let count = missing.min(self.kept);
         let mut actions = self.recall(count);
+        if missing > 0 {
+            actions.push(SenderAction::ReportRegressed);
+        }
         if missing > count {
             let (from, to) = (last.next(), self.accepted);
             actions.push(SenderAction::ReportLost { from, to });
@@ -411,15 +428,16 @@ impl Sender {
         answer: AppendAnswer,
     ) -> Vec<SenderAction> {
         match answer {
-            AppendAnswer::Accepted { last, seq, life, standing }
-            | AppendAnswer::Duplicate { last, seq, life, standing } => {
-                self.enter(life);
-                let mut actions = self.accept_up_to(last, seq, count);
-                if standing == Standing::NeedsHost {
-                    actions.push(SenderAction::FindHost { create: false });
+            AppendAnswer::Accepted { last, seq, life, standing } => {
+                let regressed = self.recalled > 0;
+                let mut actions = self.taken(last, seq, life, standing, count);
+                if regressed {
+                    actions.insert(0, SenderAction::ReportRegressed); // it had them before
                 }
-                actions.push(SenderAction::Next);
                 actions
+            }
+            AppendAnswer::Duplicate { last, seq, life, standing } => {
+                self.taken(last, seq, life, standing, count)
             }
             AppendAnswer::Partial { last, seq } => {
                 let left = count.saturating_sub(last.0.saturating_sub(self.accepted.0));
@@ -456,11 +474,7 @@ impl Sender {
             AppendAnswer::Closed { reason } => {
                 self.ended(doubtful, count, Refusal::Closed { reason })
             }
-            AppendAnswer::OtherLife { life } => {
-                let actions = self.ended(doubtful, count, Refusal::OtherLife { life });
-                self.enter(life);
-                actions
-            }
+            AppendAnswer::OtherLife { life } => self.born_again(doubtful, count, life),
             AppendAnswer::Missing => {
                 self.state = State::Repeating { count, doubtful };
                 vec![SenderAction::FindHost { create: true }, SenderAction::Backoff]
@@ -468,8 +482,27 @@ impl Sender {
         }
     }
 
+    /// The log has the messages up to `last`, since now or before.
+    fn taken(
+        &mut self,
+        last: Number,
+        seq: Seq,
+        life: Life,
+        standing: Standing,
+        count: u64,
+    ) -> Vec<SenderAction> {
+        self.enter(life);
+        let mut actions = self.accept_up_to(last, seq, count);
+        if standing == Standing::NeedsHost {
+            actions.push(SenderAction::FindHost { create: false });
+        }
+        actions.push(SenderAction::Next);
+        actions
+    }
+
     /// Notes the life that an answer named. `seq` begins anew in each.
     fn enter(&mut self, life: Life) {
+        self.doubted = false;
         if self.life != Some(life) {
             self.life = Some(life);
             self.highest = Seq(0);
@@ -480,6 +513,7 @@ impl Sender {
     fn restart(&mut self, doubtful: bool, count: u64) -> Option<SenderAction> {
         self.accepted = Number(0);
         self.kept = 0;
+        self.recalled = 0;
         self.epoch = 0;
         self.state = State::Idle;
         doubtful.then_some(SenderAction::ReportUnknown { count })
@@ -493,11 +527,23 @@ impl Sender {
         vec![first, SenderAction::Next]
     }
 
+    /// What the former life had accepted was handled, unless it ended because the store had forgotten it.
+    fn born_again(&mut self, doubtful: bool, count: u64, life: Life) -> Vec<SenderAction> {
+        let lost = if self.doubted { self.accepted } else { Number(0) };
+        let mut actions = self.ended(doubtful, count, Refusal::OtherLife { life });
+        if lost > Number(0) {
+            actions.insert(0, SenderAction::ReportLost { from: Number(1), to: lost });
+        }
+        self.enter(life);
+        actions
+    }
+
     fn accept_up_to(&mut self, last: Number, seq: Seq, count: u64) -> Vec<SenderAction> {
         // Not `last` itself: a room that is replayed sends again what a former activation has sent, and
         // the store may know numbers that this queue has yet to repeat.
         let accepted = last.0.saturating_sub(self.accepted.0).min(count);
         self.accepted = Number(self.accepted.0.saturating_add(accepted));
+        self.recalled = self.recalled.saturating_sub(accepted);
         self.highest = self.highest.max(seq);
         self.state = State::Idle;
         if accepted == 0 { Vec::new() } else { vec![SenderAction::Accept { count: accepted }] }
@@ -566,11 +612,7 @@ impl Sender {
             AppendAnswer::Closed { reason } => {
                 self.ended(count > 0, count, Refusal::Closed { reason })
             }
-            AppendAnswer::OtherLife { life } => {
-                let actions = self.ended(count > 0, count, Refusal::OtherLife { life });
-                self.enter(life);
-                actions
-            }
+            AppendAnswer::OtherLife { life } => self.born_again(count > 0, count, life),
             // Nothing was fenced: a record that comes to be could still take a late copy. Its numbers stay
             // taken until the withdrawal has one to take effect on.
             AppendAnswer::Missing => {

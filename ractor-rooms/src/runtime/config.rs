@@ -21,7 +21,8 @@ pub struct HostConfig {
     pub freeze_timeout: Duration,
     /// For an offered host to adopt.
     pub offer_timeout: Duration,
-    /// For an adopter to restore a room and catch up.
+    /// For an adopter to restore a room, and for the room to take some of its log; one that takes nothing for as
+    /// long, twice at most, is given back.
     pub restore_timeout: Duration,
     /// How often the host looks for rooms that nobody runs. Also how often a source looks at the record
     /// of a room that it has parked, should the notice be lost.

@@ -62,14 +62,14 @@ pub enum RoomFault {
         /// The error or the panic's text.
         error: String,
     },
-    /// A message was given up and is a dead letter now.
+    /// A message was given up and is a dead letter now. Reported more than once if the room was lost meanwhile.
     DeadLetter {
         /// The room.
         room: RoomId,
         /// The last error.
         error: String,
     },
-    /// A room that this host ran was taken from it.
+    /// A room that this host ran was taken from it, also while it was giving the room up.
     Fenced {
         /// The room.
         room: RoomId,
@@ -89,7 +89,8 @@ pub enum RoomFault {
         /// Why.
         error: String,
     },
-    /// The store had lost what this host knew of a room, and has it again.
+    /// The store had lost what this host knew of a room, and has it again. The host that runs the room says so, and
+    /// each that sent to it and brought messages back.
     StoreRegressed {
         /// The room.
         room: RoomId,

@@ -59,6 +59,8 @@ pub(crate) struct Parcel {
     /// When it is given up; `None` for what a room sends, which is never given up.
     pub(crate) deadline: Option<Duration>,
     pub(crate) done: Option<Done>,
+    /// Whether the store had accepted it before.
+    pub(crate) again: bool,
 }
 
 pub(crate) struct Courier {
@@ -177,7 +179,7 @@ impl Courier {
         let start = {
             let mut state = self.state.lock();
             let holds = !state.window.held.is_empty();
-            state.forgotten = state.pumping || holds;
+            state.forgotten = true; // seen to before the next message, if there is nothing to send again
             !state.stopped && holds && !std::mem::replace(&mut state.pumping, true)
         };
         if start {
@@ -228,14 +230,14 @@ impl Courier {
     /// Queues a message of a room. It is never given up, so it has no deadline; the room handles nothing
     /// while too many wait.
     pub(crate) fn send_for_room(self: &Arc<Self>, frame: Bytes) {
-        let _ = self.send(Parcel { frame, deadline: None, done: None }); // fails only without a host
+        let _ = self.send(Parcel { frame, deadline: None, done: None, again: false }); // fails only without a host
     }
 
     /// Queues a message that nobody waits for, with the deadline of a call.
     pub(crate) fn send_errand(self: &Arc<Self>, frame: Bytes) {
         let Some(core) = self.core.upgrade() else { return };
         let deadline = Some(core.clock.mark() + core.config.call_timeout);
-        if self.send(Parcel { frame, deadline, done: None }).is_err() {
+        if self.send(Parcel { frame, deadline, done: None, again: false }).is_err() {
             let (room, why) = (self.target.clone(), "too many messages wait".to_owned());
             core.report(RoomFault::Undelivered { room, why });
         }
@@ -421,6 +423,10 @@ impl Courier {
                 core.report(RoomFault::Lost { room: self.target.clone(), count });
                 Step::Nothing
             }
+            SenderAction::ReportRegressed => {
+                core.report(RoomFault::StoreRegressed { room: self.target.clone() });
+                Step::Nothing
+            }
             SenderAction::FindHost { create: false } => {
                 let (core, room) = (core.clone(), self.target.clone());
                 core.clone().spawn(async move {
@@ -520,13 +526,17 @@ impl Courier {
     /// Puts the newest of what is held in front of what waits. Nobody waits for it any more.
     fn recall(&self, core: &HostCore, count: u64) {
         // As long as a caller may wait: first the room must be re-asserted.
-        let deadline = Some(core.clock.mark() + core.config.call_timeout);
+        let deadline = core.clock.mark() + core.config.call_timeout;
         let mut guard = self.state.lock();
         let state = &mut *guard;
+        let deadline = match state.producer {
+            Producer::Host(_) => Some(deadline),
+            Producer::Room(..) | Producer::Activation(..) => None, // never given up
+        };
         for _ in 0..count {
             let Some(frame) = state.window.take_newest() else { return };
             state.bytes = state.bytes.saturating_add(frame.len());
-            state.queue.push_front(Parcel { frame, deadline, done: None });
+            state.queue.push_front(Parcel { frame, deadline, done: None, again: true });
         }
     }
 
@@ -539,9 +549,11 @@ impl Courier {
             state.bytes = state.bytes.saturating_sub(bytes);
             parcels
         };
+        let mut lost = 0u64;
         for (i, parcel) in parcels.into_iter().enumerate() {
             let outcome = outcome(i as u64);
             match parcel.done {
+                None if parcel.again => lost += u64::from(outcome.is_err()),
                 Some(done) => done(outcome),
                 None => {
                     if let Err(why) = outcome
@@ -552,6 +564,11 @@ impl Courier {
                     }
                 }
             }
+        }
+        if lost > 0
+            && let Some(core) = self.core.upgrade()
+        {
+            core.report(RoomFault::Lost { room: self.target.clone(), count: lost });
         }
         Step::Nothing
     }

@@ -209,7 +209,7 @@ impl<R: RoomActor> Route<R> {
             }
         };
         let deadline = Some(self.core.clock.mark() + timeout);
-        let parcel = Parcel { frame, deadline, done: Some(Box::new(done)) };
+        let parcel = Parcel { frame, deadline, done: Some(Box::new(done)), again: false };
         match self.courier.send(parcel) {
             Ok(()) => Ok(()),
             Err(_) => match slot.lock().take() {

@@ -37,7 +37,7 @@ use crate::protocol::SessionKeeper;
 use crate::protocol::adopter::AdopterEvent;
 use crate::protocol::record::{DeclineReason, Lease, ParkReason, Request};
 use crate::protocol::session::HostState;
-use crate::protocol::source::SourceEvent;
+use crate::protocol::source::{SourceEvent, SourceState};
 use crate::protocol::store::Unrest;
 
 use message::Inner;
@@ -239,7 +239,15 @@ impl Supervisor {
             }
             RunnerEvent::Fenced if adopting => self.adopter_now(room, AdopterEvent::Fenced),
             RunnerEvent::Fenced if giving.is_some() => {
+                // Before its park was sent, nobody had the room from here.
+                let pending = slot
+                    .giving
+                    .as_ref()
+                    .is_some_and(|g| *g.machine.state() == SourceState::Pending);
                 self.source_now(room, SourceEvent::Lost);
+                if pending {
+                    self.look_at_taken(room, lease);
+                }
             }
             RunnerEvent::Fenced => {
                 // It went on without a session.

@@ -252,6 +252,8 @@ impl<'a> Room<'a> {
     fn events(&self, n: usize, stream: &Stream, broken: &mut Vec<String>) {
         let mut next: Option<u64> = None;
         let mut open = false;
+        // Told since the last event; each has a number of its own, in this life or the one before.
+        let mut rolled_back = 0;
         for event in &stream.events {
             match event {
                 RoomEvent::Event { number, event } => {
@@ -259,7 +261,8 @@ impl<'a> Room<'a> {
                     match next {
                         Some(next) if number == next || (number > next && open) => {}
                         Some(_)
-                            if number == 1 && born_again(self.plan, self.record, self.index) => {}
+                            if (1..=1 + rolled_back).contains(&number)
+                                && born_again(self.plan, self.record, self.index) => {}
                         Some(next) => broken.push(format!(
                             "I5: stream {n}: expected event {next}, found {number} {event:?}"
                         )),
@@ -272,13 +275,14 @@ impl<'a> Room<'a> {
                             "I5: stream {n}: event {number} is {event:?}, the room has {emitted:?}"
                         ));
                     }
-                    (next, open) = (Some(number + 1), false);
+                    (next, open, rolled_back) = (Some(number + 1), false, 0);
                 }
                 // It has a number of its own, which the member is not told.
                 RoomEvent::RolledBack { .. } => {
                     if self.durable {
                         broken.push(format!("I5: stream {n}: a durable room rolled back"));
                     }
+                    rolled_back += 1;
                     next = next.map(|next| next + 1);
                     open |= next.is_none();
                 }
@@ -322,16 +326,18 @@ fn lossy(plan: &Plan, record: &Record, index: usize) -> bool {
             && room.key.as_bytes() == plan.rooms[index].key.as_bytes()
     };
     let reported = |fault: &RoomFault| match fault {
-        RoomFault::Lost { room, .. }
-        | RoomFault::Diverged { room }
-        | RoomFault::StoreRegressed { room } => is(room) && (plan.loses_data() || !durable),
+        RoomFault::Lost { room, .. } | RoomFault::Diverged { room } => {
+            is(room) && (plan.loses_data() || !durable)
+        }
+        // Of a durable room this says that all is there again.
+        RoomFault::StoreRegressed { room } => !durable && is(room),
         RoomFault::HandlerFailed { room, .. } | RoomFault::Fenced { room } => !durable && is(room),
         // Whoever took its rooms up told their members that they rolled back.
         RoomFault::SessionLapsed { .. } => !durable,
         _ => false,
     };
     (!durable && !record.killed.is_empty())
-        || born_again(plan, record, index)
+        || (!durable && born_again(plan, record, index))
         || record.faults.iter().any(|(_, fault)| reported(fault))
 }
 

@@ -24,27 +24,28 @@ const TABLE: &str = "
 
     Replaying  | ClaimFired | =
     Replaying  | RestoreFired | GivingBack(deadline): Discard, GiveBack(deadline)
+    Replaying  | Progressed | =: Arm(Restore)
     Replaying  | RestoreFailed | GivingBack(kind): Discard, GiveBack(kind)
     Replaying  | Fenced | Lost: Discard
     Replaying  | CaughtUp | Settling: Settle
     Replaying  | else | reject
 
-    Settling   | ClaimFired, RestoreFired | =
+    Settling   | ClaimFired, RestoreFired, Progressed | =
     Settling   | SettleUnanswered | =: Settle
     Settling   | SettleDone | Live: GoLive
     Settling   | SettleFenced, Fenced | Lost: Discard
     Settling   | else | reject
 
-    Live       | ClaimFired, RestoreFired | =
+    Live       | ClaimFired, RestoreFired, Progressed | =
     Live       | Fenced | Lost: Discard
     Live       | else | reject
 
-    GivingBack | Restored, RestoreFailed, CaughtUp, ClaimFired, RestoreFired | =
+    GivingBack | Restored, RestoreFailed, CaughtUp, ClaimFired, RestoreFired, Progressed | =
     GivingBack | GiveBackUnanswered | =: GiveBack(capacity)
     GivingBack | GaveBack, Fenced | Declined(capacity)
     GivingBack | else | reject
 
-    Declining  | ClaimFired, RestoreFired | =
+    Declining  | ClaimFired, RestoreFired, Progressed | =
     Declining  | DeclineAnswered, Fenced | Declined(capacity)
     Declining  | else | reject
 
@@ -62,7 +63,7 @@ const STATES: [&str; 9] = [
     "Declined",
     "Lost",
 ];
-const EVENTS: [&str; 18] = [
+const EVENTS: [&str; 19] = [
     "Acquired",
     "Refused",
     "NoSession",
@@ -80,6 +81,7 @@ const EVENTS: [&str; 18] = [
     "DeclineAnswered",
     "ClaimFired",
     "RestoreFired",
+    "Progressed",
     "Fenced",
 ];
 
@@ -162,6 +164,7 @@ fn event(name: &str) -> AdopterEvent {
         "DeclineAnswered" => AdopterEvent::DeclineAnswered,
         "ClaimFired" => AdopterEvent::Fired(AdopterTimer::Claim),
         "RestoreFired" => AdopterEvent::Fired(AdopterTimer::Restore),
+        "Progressed" => AdopterEvent::Progressed,
         "Fenced" => AdopterEvent::Fenced,
         other => panic!("{other}"),
     }

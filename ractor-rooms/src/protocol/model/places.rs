@@ -103,6 +103,7 @@ impl World {
                 }
                 // Nothing is held here: what the store loses is reported, and that is an error of the model.
                 SenderAction::Recall { .. }
+                | SenderAction::ReportRegressed
                 | SenderAction::Append { .. }
                 | SenderAction::Withdraw { .. }
                 | SenderAction::Backoff

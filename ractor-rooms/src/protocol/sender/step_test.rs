@@ -41,7 +41,7 @@ const TABLE: &str = "
     Appending    | Accepted, Duplicate, PartialAll, MoreThanSent | Idle last=8 seq=40: Accept(3), Next
     Appending    | AcceptedNone | Idle seq=40: Next
     Appending    | Partial | Repeating(1) last=7 seq=40: Accept(2), Next
-    Appending    | Gap | Repeating(3) last=3 seq=40: Lost(4-5), Next
+    Appending    | Gap | Repeating(3) last=3 seq=40: Regressed, Lost(4-5), Next
     Appending    | Full | Repeating(3) seq=40: Backoff
     Appending    | Missing | Repeating(3): FindHost(true), Backoff
     Appending    | Unanswered | Repeating(3?): Backoff
@@ -56,7 +56,7 @@ const TABLE: &str = "
     Appending?   | Accepted, Duplicate, PartialAll, MoreThanSent | Idle last=8 seq=40: Accept(3), Next
     Appending?   | AcceptedNone | Idle seq=40: Next
     Appending?   | Partial | Repeating(1?) last=7 seq=40: Accept(2), Next
-    Appending?   | Gap | Repeating(3?) last=3 seq=40: Lost(4-5), Next
+    Appending?   | Gap | Repeating(3?) last=3 seq=40: Regressed, Lost(4-5), Next
     Appending?   | Full | Repeating(3?) seq=40: Backoff
     Appending?   | Unanswered, Unsent | Repeating(3?): Backoff
     Appending?   | Missing | Repeating(3?): FindHost(true), Backoff
@@ -192,6 +192,8 @@ fn sender(name: &str) -> Sender {
         life: (!["Stranger", "Greeting"].contains(&name)).then_some(Life(2)),
         replays: false,
         kept: 0,
+        recalled: 0,
+        doubted: false,
         state: state(name),
     }
 }
@@ -245,6 +247,7 @@ fn action(action: &SenderAction) -> String {
             format!("Refuse({count} {why})")
         }
         SenderAction::ReportUnknown { count } => format!("Unknown({count})"),
+        SenderAction::ReportRegressed => "Regressed".to_owned(),
         SenderAction::ReportLost { from, to } => format!("Lost({from}-{to})"),
         SenderAction::FindHost { create } => format!("FindHost({create})"),
         SenderAction::NewProducer { at } => format!("NewProducer({at})"),

@@ -43,6 +43,20 @@ fn what_is_held_goes_again_under_its_numbers() {
 }
 
 #[test]
+fn a_store_that_takes_them_again_had_lost_them() {
+    let mut lost = sender();
+    lost.step(SenderEvent::Forgotten).unwrap();
+    lost.step(SenderEvent::Ready { waiting: 2 }).unwrap();
+    let actions = lost.step(accepted(3)).unwrap();
+    let again =
+        [SenderAction::ReportRegressed, SenderAction::Accept { count: 2 }, SenderAction::Next];
+    assert_eq!(actions, again);
+    lost.step(SenderEvent::Ready { waiting: 1 }).unwrap();
+    let actions = lost.step(accepted(4)).unwrap();
+    assert_eq!(actions, [SenderAction::Accept { count: 1 }, SenderAction::Next], "said once");
+}
+
+#[test]
 fn it_is_given_up_by_a_withdrawal_alone() {
     let mut sender = sender();
     sender.step(SenderEvent::Forgotten).unwrap();
@@ -66,7 +80,8 @@ fn a_gap_recalls_what_is_held_and_reports_the_rest() {
     let mut held = sender();
     held.step(SenderEvent::Ready { waiting: 1 }).unwrap();
     let actions = held.step(gap(2)).unwrap();
-    assert_eq!(actions, [SenderAction::Recall { count: 1 }, SenderAction::Next]);
+    let regressed = SenderAction::ReportRegressed;
+    assert_eq!(actions, [SenderAction::Recall { count: 1 }, regressed.clone(), SenderAction::Next]);
     assert_eq!(held.kept(), 1, "the other is in the store");
     assert_eq!(held.step(SenderEvent::Ready { waiting: 2 }).unwrap(), [append(3, 2)]);
 
@@ -74,7 +89,7 @@ fn a_gap_recalls_what_is_held_and_reports_the_rest() {
     lost.step(SenderEvent::Ready { waiting: 1 }).unwrap();
     let actions = lost.step(gap(0)).unwrap();
     let report = SenderAction::ReportLost { from: Number(1), to: Number(1) };
-    assert_eq!(actions, [SenderAction::Recall { count: 2 }, report, SenderAction::Next]);
+    assert_eq!(actions, [SenderAction::Recall { count: 2 }, regressed, report, SenderAction::Next]);
     assert_eq!(lost.step(SenderEvent::Ready { waiting: 3 }).unwrap(), [append(1, 3)]);
 }
 

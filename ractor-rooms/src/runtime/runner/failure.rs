@@ -96,21 +96,27 @@ impl<R: RoomActor> RunnerState<R> {
             error: error.clone(),
             at: self.meta.core.clock.now(),
         };
-        let lease = self.meta.shared.lease.clone();
+        let (room, lease) = (self.meta.shared.room.clone(), self.meta.shared.lease.clone());
         let request = Request::GiveUp { lease, letter };
+        let mut doubtful = false;
         loop {
-            match self.meta.core.execute(&self.meta.shared.room, request.clone()).await {
+            let gone = match self.meta.core.execute(&room, request.clone()).await {
                 Ok(Answer::Owner(OwnerAnswer::Done)) => break,
-                Ok(_) => return self.lose(),
-                Err(_)
-                    if self.meta.core.is_stale(&self.meta.shared.room, &self.meta.shared.lease) =>
-                {
-                    return self.lose();
+                Ok(_) => true,
+                Err(sent) => {
+                    doubtful |= sent.may_have_executed();
+                    self.meta.core.is_stale(&room, &self.meta.shared.lease)
                 }
-                Err(_) => tokio::time::sleep(self.meta.core.config.retry_interval).await,
+            };
+            if gone {
+                if doubtful {
+                    // If the letter is there, whoever has the room now passes the message over in silence.
+                    self.meta.core.report(RoomFault::DeadLetter { room, error });
+                }
+                return self.lose();
             }
+            tokio::time::sleep(self.meta.core.config.retry_interval).await;
         }
-        let room = self.meta.shared.room.clone();
         self.meta.core.report(RoomFault::DeadLetter { room, error });
         // A caller that waits for the answer is told: its reply is read and dropped.
         if !culprit.frame.is_empty() {

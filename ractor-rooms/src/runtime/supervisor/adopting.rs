@@ -129,7 +129,8 @@ impl Supervisor {
         let token = self.token();
         let (machine, actions) = Adopter::start(activation, seen, acceptable);
         if let Some(slot) = self.slots.get_mut(room) {
-            slot.adopter = Some(Adopting { token, machine, restore: None, early, told });
+            slot.adopter =
+                Some(Adopting { token, machine, restore: None, early, told, taken: None });
             self.drive_adopter(room, token, actions);
         }
     }
@@ -145,6 +146,10 @@ impl Supervisor {
     pub(super) fn adopter_event(&mut self, room: &RoomId, token: u64, event: AdopterEvent) {
         let Some(slot) = self.slots.get_mut(room) else { return };
         let Some(adopting) = slot.adopter.as_mut().filter(|a| a.token == token) else { return };
+        let event = match event {
+            AdopterEvent::Fired(timer) => adopting.fired(timer, slot.runner.as_deref()),
+            event => event,
+        };
         match adopting.machine.step(event) {
             Ok(actions) => self.drive_adopter(room, token, actions),
             Err(rejection) => tracing::debug!(%room, %rejection, "adopter"),

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::super::core::RoomFault;
 use super::super::report::{MoveReason, StateTime};
 use super::super::runner_handle::FrozenRoom;
 use super::Supervisor;
@@ -62,6 +63,7 @@ impl Supervisor {
             retaking: None,
             watching: false,
             heads: (None, Seq(0)),
+            overtaken: false,
         });
         self.drive_source(room, token, actions);
         true
@@ -104,6 +106,7 @@ impl Supervisor {
             {
                 giving.settled_at.get_or_insert(at);
             }
+            giving.overtaken |= giving.is_overtaken(view);
             giving.heads.0.get_or_insert(view.seq);
             giving.heads.1 = giving.heads.1.max(view.seq);
         }
@@ -326,6 +329,10 @@ impl Supervisor {
         let Some(giving) = slot.giving.take() else { return };
         slot.idle = (0, self.core.clock.mark());
         let held = *giving.machine.goal() == Goal::Retake;
+        if giving.overtaken && !matches!(outcome, Outcome::Resumed { .. } | Outcome::Thawed { .. })
+        {
+            self.core.report(RoomFault::Fenced { room: room.clone() });
+        }
         let report = self.report(room, &giving, outcome);
         giving.span.in_scope(|| report.log());
         for responder in giving.responders {

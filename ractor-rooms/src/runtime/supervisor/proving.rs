@@ -267,8 +267,14 @@ impl Supervisor {
                     self.core.report(RoomFault::StoreRegressed { room: room.clone() });
                 }
                 let (machine, actions) = Adopter::holding(acquired);
-                slot.adopter =
-                    Some(Adopting { token: next, machine, restore: None, early, told: false });
+                slot.adopter = Some(Adopting {
+                    token: next,
+                    machine,
+                    restore: None,
+                    early,
+                    told: false,
+                    taken: None,
+                });
                 self.drive_adopter(room, next, actions);
             }
             // Somebody may have adopted it: the record tells.

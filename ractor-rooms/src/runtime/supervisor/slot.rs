@@ -1,6 +1,7 @@
 //! What a supervisor has of one room.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -11,8 +12,9 @@ use super::super::core::HostCore;
 use super::super::report::{MoveReason, StateTime};
 use super::super::runner_handle::{FrozenRoom, Runner};
 use super::message::Responder;
-use crate::id::{Activation, Epoch, Generation, HostId, Seq};
-use crate::protocol::record::{Lease, SnapshotKey};
+use crate::id::{Activation, Epoch, Generation, HostId, Position, Seq};
+use crate::protocol::adopter::{AdopterEvent, AdopterState, AdopterTimer};
+use crate::protocol::record::{Lease, RecordView, SnapshotKey};
 use crate::protocol::{Adopter, Source};
 
 /// One room at this host.
@@ -43,6 +45,8 @@ pub(super) struct Adopting {
     pub(super) early: Early,
     /// Whether it began with a notice, which may be old, and not with a look at the record.
     pub(super) told: bool,
+    /// What the room had taken when the deadline of its restore was set, once there is a room.
+    pub(super) taken: Option<(Position, u64)>,
 }
 
 /// Bytes of a snapshot that are there before the room is acquired.
@@ -88,6 +92,20 @@ pub(super) struct Giving {
     pub(super) watching: bool,
     /// The log's head when it froze, and as it was seen last.
     pub(super) heads: (Option<Seq>, Seq),
+    /// Somebody took the room before it was given to him, and goes on from an older snapshot.
+    pub(super) overtaken: bool,
+}
+
+impl Giving {
+    /// Whether a record shows that somebody holds the room and that no park from here took effect. Numbers of
+    /// snapshots only grow, so where ours was in the record, what is there now is ours or has a higher one.
+    pub(super) fn is_overtaken(&self, view: &RecordView) -> bool {
+        let Some(frozen) = &self.frozen else { return false };
+        let ours = view.snapshot.as_ref().is_some_and(|stored| {
+            stored.key == frozen.snapshot.key || stored.number > frozen.snapshot.number
+        });
+        view.seen.epoch > self.lease.epoch && !ours
+    }
 }
 
 impl Slot {
@@ -132,6 +150,26 @@ impl Slot {
 }
 
 impl Adopting {
+    /// A deadline that passed, as the machine is told of it.
+    pub(super) fn fired(
+        &mut self,
+        timer: AdopterTimer,
+        runner: Option<&dyn Runner>,
+    ) -> AdopterEvent {
+        let taken = runner.map(|runner| {
+            let shared = runner.shared();
+            (shared.received.lock().0, shared.handled.load(Ordering::Relaxed))
+        });
+        let replays = matches!(self.machine.state(), AdopterState::Replaying { .. });
+        match timer {
+            AdopterTimer::Restore if replays && taken != self.taken => {
+                self.taken = taken;
+                AdopterEvent::Progressed
+            }
+            AdopterTimer::Restore | AdopterTimer::Claim => AdopterEvent::Fired(timer),
+        }
+    }
+
     pub(super) fn abort(&self) {
         if let Some(restore) = &self.restore {
             restore.abort();
