@@ -69,7 +69,7 @@ fn golden_bytes() {
         holds: Some(u64::MAX),
     };
     assert_eq!(wire::spec(&spec), "cordoned 1 2 3 18446744073709551615 3:a;b:7;");
-    let stored = Bytes::from("41 cordoned 1 2 3 3:a;b:7;");
+    let stored = Bytes::from("41 cordoned 1 2 3 18446744073709551615 3:a;b:7;");
     assert_eq!(wire::parse_session(stored), Some((41, spec)));
 }
 

@@ -9,6 +9,9 @@
 //!                                          └─ park to self ▶ Resuming ─▶ Resumed (a new epoch)
 //! ```
 //!
+//! A room whose host has lost its session waits, frozen, in `Resuming` for the next one, and is taken back then if
+//! nobody has had it.
+//!
 //! The rule that everything else follows: a source that has *sent* a park and does not know that it
 //! failed never goes live again at that epoch, because a late copy of the park may still take the room
 //! away from under it. It reads the record, and goes on only by acquiring again.

@@ -318,10 +318,10 @@ impl<'a> Run<'a> {
         let mut expected = self.store.unrest(None, usize::MAX);
         let mut found = told(self.transport.unrest(None, 1_000).await)?;
         for (names, all) in [(&mut self.here, &mut expected), (&mut self.there, &mut found)] {
+            all.sort_by(|a, b| a.room.cmp(&b.room));
             for unrest in all.iter_mut() {
                 rename::unrest(&mut Hide(names), unrest);
             }
-            all.sort_by(|a, b| a.room.cmp(&b.room));
         }
         same(&expected, &found)
     }

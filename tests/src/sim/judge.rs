@@ -336,8 +336,7 @@ fn lossy(plan: &Plan, record: &Record, index: usize) -> bool {
         RoomFault::SessionLapsed { .. } => !durable,
         _ => false,
     };
-    (!durable && !record.killed.is_empty())
-        || (!durable && born_again(plan, record, index))
+    !durable && (!record.killed.is_empty() || born_again(plan, record, index))
         || record.faults.iter().any(|(_, fault)| reported(fault))
 }
 

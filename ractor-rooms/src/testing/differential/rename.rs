@@ -124,6 +124,7 @@ pub(super) fn unrest(r: &mut impl Rename, unrest: &mut Unrest) {
     unrest.phase = phase(r, unrest.phase.clone());
     unrest.next_timer = unrest.next_timer.map(|timer| r.time(timer));
     unrest.declined.sort();
+    unrest.owner = unrest.owner.take().map(|owner| r.incarnation(owner));
 }
 
 pub(super) fn request(r: &mut impl Rename, request: Request) -> Request {
