@@ -19,7 +19,8 @@ use serde::{Deserialize, Serialize};
 use super::holes::both;
 
 const KEY: &str = "held";
-const TTL: Duration = Duration::from_secs(1);
+/// Long enough that no session lapses again because the machine is busy.
+const TTL: Duration = Duration::from_secs(3);
 
 /// What a kind does when the store is gone.
 trait Policy: Send + Sync + 'static {

@@ -59,6 +59,7 @@ impl Supervisor {
             span,
             generation,
             forgotten: None,
+            conceded: None,
             asserting: None,
             retaking: None,
             watching: false,

@@ -76,7 +76,8 @@ impl Supervisor {
                 giving.machine.state(),
                 SourceState::Adopted { .. } | SourceState::Ended(_)
             );
-            if !stale || over {
+            // A room that is a peer's may come back, and is acquired then: not before this host is proved.
+            if !stale || over || giving.conceded == Some(generation) {
                 return false;
             }
             let alone = slot.lease.as_ref().filter(|lease| lease.generation == generation);
@@ -283,6 +284,11 @@ impl Supervisor {
                     && seen.epoch > giving.lease.epoch
                     && !matches!(phase, Phase::Closed { .. }) =>
             {
+                if let Some(slot) = self.slots.get_mut(room)
+                    && let Some(giving) = &mut slot.giving
+                {
+                    giving.conceded = Some(self.core.transport.generation(room));
+                }
                 self.source_now(room, SourceEvent::ReacquireRefused);
             }
             Some(AcquireAnswer::Refused { .. }) => {

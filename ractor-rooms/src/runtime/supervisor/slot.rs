@@ -84,6 +84,8 @@ pub(super) struct Giving {
     pub(super) generation: Generation,
     /// The epoch of the lease that the record had forgotten when the machine was told so.
     pub(super) forgotten: Option<Epoch>,
+    /// The generation in which somebody else has re-asserted the room: nothing is to be proved here any more.
+    pub(super) conceded: Option<Generation>,
     /// The activation that re-asserts the room.
     pub(super) asserting: Option<Activation>,
     /// The activation that acquires a room that was held, before it is re-asserted.
