@@ -238,15 +238,7 @@ pub(super) fn leave_steps(steps: &mut Steps<'_>, world: &World, h: usize) {
         spend(&mut w);
         let (source, _) = Source::start(host.id.clone(), run.lease.epoch, goal);
         let lease = run.lease.clone();
-        w.host_mut(h).leaving = Some(Leaving {
-            source,
-            lease,
-            cut: None,
-            park: None,
-            wants_back: false,
-            held: None,
-            acquired: false,
-        });
+        w.host_mut(h).leaving = Some(Leaving::new(source, lease));
         w.close_gates(h);
         steps.fault(w, || format!("{} begins {name}", host.id));
     };

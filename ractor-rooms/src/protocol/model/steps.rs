@@ -336,15 +336,7 @@ impl World {
         let by = host.incarnation.clone();
         let lease = run.lease.clone();
         let held = Some((run, Activation { by, number: 1 }));
-        host.leaving = Some(Leaving {
-            source,
-            lease,
-            cut: None,
-            park: None,
-            wants_back: false,
-            held,
-            acquired: false,
-        });
+        host.leaving = Some(Leaving { held, ..Leaving::new(source, lease) });
     }
 
     fn return_as_new(&mut self, h: usize) {

@@ -92,6 +92,21 @@ pub(super) struct Leaving {
     pub(super) acquired: bool,
 }
 
+impl Leaving {
+    /// Nothing is cut yet.
+    pub(super) fn new(source: Source, lease: Lease) -> Self {
+        Self {
+            source,
+            lease,
+            cut: None,
+            park: None,
+            wants_back: false,
+            held: None,
+            acquired: false,
+        }
+    }
+}
+
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(super) struct Host {
     pub(super) id: HostId,

@@ -149,20 +149,12 @@ impl Supervisor {
                 SourceAction::Retake => self.retake(room, token),
                 SourceAction::Release => {
                     giving.runner.release();
-                    let same = slot.runner.as_ref().zip(slot.giving.as_ref());
-                    if same.is_some_and(|(a, b)| a.id() == b.runner.id()) {
-                        slot.runner = None;
-                        self.core.runners.remove(room);
-                    }
+                    slot.part_with_frozen(&self.core);
                     self.source_event(room, token, SourceEvent::Released, false);
                 }
                 SourceAction::Diverge => {
                     giving.runner.diverge();
-                    let same = slot.runner.as_ref().zip(slot.giving.as_ref());
-                    if same.is_some_and(|(a, b)| a.id() == b.runner.id()) {
-                        slot.runner = None;
-                        self.core.runners.remove(room);
-                    }
+                    slot.part_with_frozen(&self.core);
                 }
                 SourceAction::Arm(timer) => {
                     let config = &self.core.config;

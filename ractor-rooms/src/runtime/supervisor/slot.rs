@@ -137,6 +137,14 @@ impl Slot {
         }
     }
 
+    /// Forgets the frozen runner where it is still the slot's.
+    pub(super) fn part_with_frozen(&mut self, core: &HostCore) {
+        let Some(giving) = &self.giving else { return };
+        if self.runner.take_if(|runner| runner.id() == giving.runner.id()).is_some() {
+            core.runners.remove(&giving.runner.shared().room);
+        }
+    }
+
     /// Stops everything, without a snapshot.
     pub(super) fn discard(self) {
         if let Some(adopting) = self.adopter {
