@@ -59,16 +59,14 @@ impl Layout {
     /// The keys that an append needs, in the order of `append.lua`, of a room as text.
     pub(crate) fn append_keys(&self, room: &[u8]) -> Words {
         let prefix = self.shard_prefix(self.shard_of(room));
-        let size = 4 * (prefix.len() + room.len() + 8) + prefix.len();
-        let mut keys = Words::with_capacity(5, size);
-        for field in ["meta:", "log:", "prod:", "prodage:"] {
+        let mut keys = Words::with_capacity(2, 2 * (prefix.len() + room.len() + 8));
+        for field in ["meta:", "log:"] {
             keys.put(|key| {
                 for part in [prefix.as_bytes(), field.as_bytes(), room] {
                     key.extend_from_slice(part);
                 }
             });
         }
-        keys.print(format_args!("{prefix}unrest"));
         keys
     }
 

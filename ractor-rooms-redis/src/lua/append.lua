@@ -1,13 +1,13 @@
 -- Adds one producer's batch to the log.
--- KEYS meta log prod prodage unrest
--- ARGV life producer before after span bytes batch birth facts room
+-- KEYS meta log; the others that it may need are found by these, in the same slot
+-- ARGV life producer before after span bytes batch birth facts
 --      before, after: `epoch:last number:` of the producer before and after it, if it is the next
 --      span: `count first-number epoch`
 --      birth: `birth kept`, where kept is `1` for always and an activation for while that owns the room
 --      facts: `max-entries max-bytes max-producers command channels`
--- Writes: log, index, producer, meta. A batch that is only in the log is found by `heal`.
+-- Writes: log, index, producers, meta. A batch that is only in the log is found by `heal`.
 -- What is seldom needed is read, and taken apart, where it is needed.
-local NK, NA = 5, 10
+local NK, NA = 2, 9
 local call = redis.call
 
 -- The same for many batches of a call.
@@ -92,6 +92,14 @@ local function prune(meta, prod, age, owner, max, room)
   end
 end
 
+-- A log that an item left uncounted is counted again by the next.
+spoil = function(k)
+  local tail = call('HGET', KEYS[k + 1], 'tail')
+  if tail then
+    call('HSET', KEYS[k + 1], 'tail', (string.gsub(tail, '^(%d+ %S+ %S+ %d+ %d+) %d+', '%1 0')))
+  end
+end
+
 -- Why a producer that is not known may not begin.
 local function stranger(m, meta, prod, age, f, birth, room, begins)
   local born, kept = string.match(birth, '^(%d+) (.*)$')
@@ -119,17 +127,30 @@ local function stands(m, meta, code, last)
 end
 
 local function run(k, a)
-  local meta, log, prod, age = KEYS[k + 1], KEYS[k + 2], KEYS[k + 3], KEYS[k + 4]
+  local meta, log = KEYS[k + 1], KEYS[k + 2]
   local life, producer, before, after = ARGV[a + 1], ARGV[a + 2], ARGV[a + 3], ARGV[a + 4]
   local v = call('HMGET', meta, 'life', 'phase', 'owner', 'epoch', 'tail')
   if not v[1] then return { 'missing' } end
-  local m = { life = v[1], phase = v[2], owner = v[3], epoch = v[4], tail = v[5] }
+  -- With a place for each field of the tail, since a table that grows costs more than all of them.
+  local m = {
+    life = v[1], phase = v[2], owner = v[3], epoch = v[4], tail = v[5],
+    seq = '', last = '', entries = '', total = '', base = '', counted = '', known = '', newest = '',
+  }
   split_tail(m)
-  if call('XLEN', log) ~= tonumber(m.entries) then heal(m, meta, log, prod, age) end
+  local room = string.sub(meta, #G.prefix + 6) -- behind `meta:`
+  local counted = m.counted == G.number and m.entries ~= '-1'
+  local prod, age
+  if not counted or producer ~= m.newest then
+    prod, age = G.prefix .. 'prod:' .. room, G.prefix .. 'prodage:' .. room
+  end
+  if not counted then
+    if call('XLEN', log) ~= tonumber(m.entries) then heal(m, meta, log, prod, age) end
+    m.counted = G.number
+  end
   if life ~= '' and life ~= m.life then return { 'other', m.life } end
   if m.phase == 'C' then return { 'closed', call('HGET', meta, 'reason') } end
-  local f, room, span = facts(ARGV[a + 9]), ARGV[a + 10], ARGV[a + 5]
-  local known = call('HGET', prod, producer)
+  local f, span = facts(ARGV[a + 9]), ARGV[a + 5]
+  local known = producer == m.newest and m.known or call('HGET', prod, producer)
   if not known or string.find(known, before, 1, true) ~= 1 then
     local count, first, epoch = string.match(span, '^(%d+) (%d+) (%d+)$')
     count, first, epoch = tonumber(count), tonumber(first), tonumber(epoch)
@@ -153,7 +174,12 @@ local function run(k, a)
     if count == 0 then
       -- A withdrawal; or one that asks for the life, which is remembered by nothing.
       if epoch > 0 then
+        prod = prod or G.prefix .. 'prod:' .. room
         if not known and string.sub(ARGV[a + 8], -2) ~= ' 1' then w('ZADD', age, m.seq, producer) end
+        if m.newest ~= '' then
+          forget_newest(m, prod)
+          w('HSET', meta, 'tail', join_tail(m))
+        end
         w('HSET', prod, producer, f0(epoch) .. ':' .. f0(last) .. ':' .. m.seq)
         if not known then prune(meta, prod, age, m.owner, f.producers, room) end
       end
@@ -163,12 +189,10 @@ local function run(k, a)
     if first <= last then return { 'partial', f0(last), m.seq } end
     if first > last + 1 then return { 'gap', f0(last), m.seq } end
   end
-  local bytes = tonumber(ARGV[a + 6])
-  local entries, total = tonumber(m.entries), tonumber(m.total)
-  if entries >= f.entries or total - tonumber(m.base) + bytes > f.bytes then
-    return { 'full', m.seq }
-  end
-  local seq, batch = tonumber(m.seq), ARGV[a + 7]
+  -- Text of digits as a number, faster than by `tonumber`.
+  local bytes, entries, total = ARGV[a + 6] + 0, m.entries + 0, m.total + 0
+  if entries >= f.entries or total - m.base + bytes > f.bytes then return { 'full', m.seq } end
+  local seq, batch = m.seq + 0, ARGV[a + 7]
   local h = f0(seq + 1) .. ' ' .. span .. ' ' .. m.total .. ' ' .. ARGV[a + 6] .. ' ' .. producer
   local id = w('XADD', log, 'NOMKSTREAM', '*', 'h', h, 'd', batch)
   if not id then
@@ -180,12 +204,21 @@ local function run(k, a)
   end
   if m.owner == '' then
     stir()
-    w('ZADD', KEYS[k + 5], 0, member(room))
+    w('ZADD', G.prefix .. 'unrest', 0, member(room))
   end
-  local count = tonumber(string.match(span, '^%d+'))
+  local count = string.match(span, '^%d+')
   m.last, m.seq, m.total, m.entries = id, f0(seq + count), f0(total + bytes), f0(entries + 1)
-  if not known and string.sub(ARGV[a + 8], -2) ~= ' 1' then w('ZADD', age, m.seq, producer) end
-  w('HSET', prod, producer, after .. m.seq)
+  local now_known = after .. m.seq
+  if producer ~= m.newest then
+    tell_prod(m, prod)
+    if not known then
+      -- In `prod` from the start, which is how many there are.
+      if string.sub(ARGV[a + 8], -2) ~= ' 1' then w('ZADD', age, m.seq, producer) end
+      w('HSET', prod, producer, now_known)
+    end
+    m.newest = producer
+  end
+  m.known = now_known
   w('HSET', meta, 'tail', join_tail(m))
   if m.owner ~= '' then push(f, m, k / NK + 1, id, room, h, batch) end
   if not known then prune(meta, prod, age, m.owner, f.producers, room) end

@@ -9,8 +9,8 @@ local function w(...)
   return reply
 end
 
--- What a script does once all its items are answered.
-local finish
+-- What a script does once all its items are answered, and what it does for an item that failed after a write.
+local finish, spoil
 
 -- Lua prints large numbers with an exponent; the store must not. All are integers below 2^53.
 local format = string.format
@@ -31,8 +31,8 @@ local function now()
   local t = redis.call('TIME')
   return tonumber(t[1]) * 1000 + math.floor(tonumber(t[2]) / 1000)
 end
--- The generation of the shard, once it was read.
-local G = { number = '', key = '' }
+-- The shard of the item: its generation's number as it was read, and how its keys begin.
+local G = { number = '', key = '', changes = '', prefix = '' }
 -- Before an index of the shard gets a member: who looked at it before looks again.
 local function stir() w('INCR', G.changes) end
 -- Whether a record may be older than what a host has that may still re-assert it.
@@ -66,21 +66,34 @@ local function accepted(prod, producer)
   return known, whole("producer's epoch", epoch), whole("producer's last number", last)
 end
 
--- What each append changes is one field: `seq last entries total base`.
+-- What each append changes is one field: `seq last entries total base generation known newest`, where `newest`
+-- is the producer of the newest entry and `known` what `prod` would say of it, which `prod` is told only once
+-- another producer comes; and `generation` is the one in which the log was counted last. A log that was cut off
+-- in the middle of a script comes with another generation.
 local function split_tail(m)
-  m.seq, m.last, m.entries, m.total, m.base =
-    string.match(m.tail or '', '^(%d+) (%d+%-%d+) (%-?%d+) (%d+) (%d+)$')
-  if not m.seq or tonumber(m.seq) >= EXACT or tonumber(m.total) >= EXACT then
+  m.seq, m.last, m.entries, m.total, m.base, m.counted, m.known, m.newest =
+    string.match(m.tail or '', '^(%d+) (%d+%-%d+) (%-?%d+) (%d+) (%d+) (%d+) (%S+) (.*)$')
+  if not m.seq or m.seq + 0 >= EXACT or m.total + 0 >= EXACT then
     damaged("record's tail", m.tail)
   end
 end
 local function join_tail(m)
-  return m.seq .. ' ' .. m.last .. ' ' .. m.entries .. ' ' .. m.total .. ' ' .. m.base
+  return m.seq .. ' ' .. m.last .. ' ' .. m.entries .. ' ' .. m.total .. ' ' .. m.base .. ' ' .. m.counted
+    .. ' ' .. m.known .. ' ' .. m.newest
+end
+-- Tells `prod` what it does not know yet of the newest producer. May be repeated.
+local function tell_prod(m, prod)
+  if m.newest ~= '' then w('HSET', prod, m.newest, m.known) end
+end
+local function forget_newest(m, prod)
+  tell_prod(m, prod)
+  m.known, m.newest = '-', ''
 end
 
 -- Reads what a script that was cut off left in the log, and counts again. Each write may be repeated.
 local function heal(m, meta, log, prod, age)
   local v = redis.call('HMGET', meta, 'phase', 'snap')
+  forget_newest(m, prod)
   if v[1] == 'C' then
     w('XTRIM', log, 'MAXLEN', '=', 0)
   elseif m.entries == '-1' then -- cut off between a new pointer and the trim below it
@@ -102,6 +115,7 @@ local function heal(m, meta, log, prod, age)
   local first = oldest(log)
   m.base = first and f0(head(first).before) or m.total
   m.entries = f0(redis.call('XLEN', log))
+  m.counted = G.number
   m.tail = join_tail(m)
   w('HSET', meta, 'tail', m.tail)
 end

@@ -42,7 +42,7 @@ local function run(k, a)
     m.epoch = '0'
     -- What an append left whose record is lost is read as part of it.
     heal(m, r.meta, r.log, r.prod, r.age)
-    for _, field in ipairs({ 'last', 'seq', 'total', 'base', 'entries' }) do set(r, field, m[field]) end
+    for field in pairs(BLANK_TAIL) do set(r, field, m[field]) end
     for field, value in pairs(BLANK) do if r.changed[field] == nil then set(r, field, m[field]) end end
   end
   local text, number = m.snap, tonumber(ARGV[a + 15])
@@ -54,6 +54,8 @@ local function run(k, a)
   end
   w('PERSIST', r.new)
   index_owned(r, by)
+  forget_newest(m, r.prod)
+  set(r, 'newest', '')
   local from, handled = 1, ARGV[a + 20]
   while from <= #handled do
     local size, last, at = string.match(handled, '^(%d+) (%d+) ()', from)

@@ -8,7 +8,9 @@ local BLANK = {
   pruned = '', snap = '', out = '0', crashes = '0', fid = '', fcount = '0', fat = '', declined = '',
   failures = '0', proved = '',
 }
-local BLANK_TAIL = { seq = '0', last = '0-0', entries = '0', total = '0', base = '0' }
+local BLANK_TAIL = {
+  seq = '0', last = '0-0', entries = '0', total = '0', base = '0', counted = '0', known = '-', newest = '',
+}
 -- What an append reads: in front of a new record, where the server finds it soonest.
 local FRONT = { 'life', 'phase', 'owner', 'epoch', 'tail' }
 

@@ -1,15 +1,15 @@
 -- One answer an item. What fails in one room must not fail the others of the call. The last argument of an
 -- item on a shard is the generation that its caller knows.
-local answers, step, numbers = {}, NA, {}
+local answers, step, shards = {}, NA, {}
 local on_shard = string.find(KEYS[1] or '', '^[^{]*{s%d+}:') ~= nil
 if on_shard then step = NA + 1 end
 local function enter(key)
-  local shard = string.match(key, '^([^{]*{s%d+}:)')
-  G.key, G.changes = shard .. 'generation', shard .. 'changes'
-  G.number = numbers[shard]
-  if not G.number then
+  local prefix = string.match(key, '^[^{]*{s%d+}:')
+  G = shards[prefix]
+  if not G then
+    G = { key = prefix .. 'generation', changes = prefix .. 'changes', prefix = prefix }
     G.number = redis.call('HGET', G.key, 'number') or ''
-    numbers[shard] = G.number
+    shards[prefix] = G
   end
 end
 for i = 0, tonumber(ARGV[1]) - 1 do
@@ -23,6 +23,7 @@ for i = 0, tonumber(ARGV[1]) - 1 do
     ok, answer = pcall(run, i * NK, 1 + i * step)
     if not ok then
       local text = type(answer) == 'table' and answer.err or tostring(answer)
+      if wrote and spoil and BUDGET > 0 then pcall(spoil, i * NK) end
       answer = { wrote and 'broken' or 'refused', text }
     end
   end

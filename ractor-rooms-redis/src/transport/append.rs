@@ -120,7 +120,7 @@ impl Inner {
         let Append { life, producer, epoch, first, batch } = append;
         let bytes: usize = batch.iter().map(Bytes::len).sum();
         let own = append.is_own(room);
-        let mut args = Words::with_capacity(11, bytes + 4 * batch.len() + named.len() + 256);
+        let mut args = Words::with_capacity(10, bytes + 4 * batch.len() + named.len() + 256);
         match life {
             Some(life) => args.print(format_args!("{life}")),
             None => args.push(b""),
@@ -149,7 +149,6 @@ impl Inner {
         let (producers, publish) = (limits.producers.max(1), self.layout.publish());
         let channels = self.layout.room_channels(named);
         args.print(format_args!("{entries} {bytes} {producers} {publish} {channels}"));
-        args.push(named);
         args
     }
 

@@ -74,11 +74,25 @@ impl Story {
         }
     }
 
+    /// A log of commands is torn by a restart only, after which another generation counts: what was counted
+    /// was counted in an earlier one.
+    async fn restart(&self) {
+        let key = self.good.0.layout.append_keys(&crate::text::room(&self.room));
+        let key = key.first().unwrap();
+        let script = "local tail = redis.call('HGET', KEYS[1], 'tail') \
+                      if tail then redis.call('HSET', KEYS[1], 'tail', \
+                      (string.gsub(tail, '^(%d+ %S+ %S+ %d+ %d+) %d+', '%1 0'))) end";
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("EVAL").arg(script).arg(1).arg(key);
+        self.good.0.link.bulk(pipeline).await.unwrap();
+    }
+
     async fn ask(&mut self, request: Request) -> Answer {
         let cut = self.step == self.at;
         if cut {
             let torn = self.torn.execute(&self.room, request.clone(), Epoch(0)).await;
             self.cut = torn.is_err();
+            self.restart().await;
         }
         self.step += 1;
         let answer = self.good.execute(&self.room, request, Epoch(0)).await.unwrap();
