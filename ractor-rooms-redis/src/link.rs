@@ -19,11 +19,11 @@ mod cluster_test;
 #[cfg(test)]
 mod faults_test;
 #[cfg(test)]
+pub(crate) mod fixture;
+#[cfg(test)]
 mod order_test;
 #[cfg(test)]
 mod push_test;
-#[cfg(test)]
-pub(crate) mod scripts;
 
 use std::sync::Arc;
 use std::time::Duration;

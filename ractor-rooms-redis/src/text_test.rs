@@ -34,10 +34,7 @@ fn golden_names() {
     let lobby = room("chat", b"lobby");
     let keys: Vec<_> =
         of.append_keys(&text::room(&lobby)).iter().map(|k| k.escape_ascii().to_string()).collect();
-    assert_eq!(
-        keys,
-        ["rooms:{s0002}:meta:4:chat:lobby", "rooms:{s0002}:log:4:chat:lobby"]
-    );
+    assert_eq!(keys, ["rooms:{s0002}:meta:4:chat:lobby", "rooms:{s0002}:log:4:chat:lobby"]);
     let key = SnapshotKey { by: activation("host-a"), attempt: 9 };
     assert_eq!(of.snapshot(&lobby, &key), "rooms:{s0002}:snap:host-a#17/3:9:4:chat:lobby");
     assert_eq!(of.host_keys("host-a")[0], "rooms:{h-host-a}:session");

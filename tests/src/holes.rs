@@ -12,7 +12,7 @@ use ractor::rpc::CallResult;
 use ractor_rooms::clock::Clock;
 use ractor_rooms::codec::body;
 use ractor_rooms::id::{HostId, RoomId};
-use ractor_rooms::protocol::placement::place;
+use ractor_rooms::protocol::placement::{evenly, place};
 use ractor_rooms::protocol::record::{Record, RecordLimits};
 use ractor_rooms::testing::{Aimed, Fault, FaultPlan, FaultyTransport, Operation};
 use ractor_rooms::transport::{Push, Transport};
@@ -679,7 +679,7 @@ pub fn key_placed<C: Class>(first: &str, among: &[&str]) -> String {
     let hosts: Vec<_> = among.iter().map(|name| host_id(name)).collect();
     (0..10_000)
         .map(|i| format!("pad-{i}"))
-        .find(|key| place(&room_id::<C>(key), &hosts) == Some(&host_id(first)))
+        .find(|key| place(&room_id::<C>(key), evenly(&hosts)) == Some(&host_id(first)))
         .expect("a key that is placed there")
 }
 

@@ -47,7 +47,7 @@ async fn plain() -> PrivateServer {
 }
 
 async fn run(server: &PrivateServer, command: &[&str]) {
-    let mut conn = crate::link::scripts::meddler(&server.url()).await;
+    let mut conn = crate::link::fixture::meddler(&server.url()).await;
     let mut run = redis::cmd(command[0]);
     run.arg(&command[1..]);
     run.exec_async(&mut conn).await.expect("it is done");

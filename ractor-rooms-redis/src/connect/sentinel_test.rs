@@ -7,7 +7,7 @@ use ractor_rooms::id::Generation;
 use crate::config::RedisConfig;
 use crate::error::ConnectErr;
 use crate::link::Link;
-use crate::link::scripts::{int, log_to, logged, meddler};
+use crate::link::fixture::{int, log_to, logged, meddler};
 use crate::testing::PrivateSentinel;
 
 const KEY: &str = "t:{s1}:log";

@@ -6,7 +6,7 @@ use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 
 use crate::config::RedisConfig;
 use crate::error::ConnectErr;
-use crate::link::scripts::{int, log_to, logged};
+use crate::link::fixture::{int, log_to, logged};
 use crate::testing::{PrivateServer, ServerOptions};
 
 const KEY: &str = "t:{s1}:log";

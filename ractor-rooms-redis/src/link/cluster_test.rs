@@ -6,7 +6,7 @@ use bytes::Bytes;
 use futures::StreamExt;
 
 use super::Link;
-use super::scripts::{int, log_to, logged};
+use super::fixture::{int, log_to, logged};
 use crate::config::RedisConfig;
 use crate::error::ConnectErr;
 use crate::testing::PrivateCluster;

@@ -6,7 +6,7 @@ use ractor_rooms::clock::Clock;
 use ractor_rooms::transport::TransportErr;
 
 use super::Link;
-use super::scripts::{int, log_to, logged, meddler, open, server_and_link};
+use super::fixture::{int, log_to, logged, meddler, open, server_and_link};
 use crate::config::RedisConfig;
 use crate::testing::{PrivateServer, Proxy, ServerOptions};
 

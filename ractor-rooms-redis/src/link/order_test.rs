@@ -7,8 +7,8 @@ use futures::stream::{FuturesOrdered, StreamExt};
 use ractor_rooms::transport::TransportErr;
 use redis::Value;
 
+use super::fixture::{count, int, log_to, logged, meddler, server_and_patient_link};
 use super::queue::{Next, Pump, Queue, Taken, tag};
-use super::scripts::{count, int, log_to, logged, meddler, server_and_link};
 use crate::testing::PrivateServer;
 use crate::words::Words;
 
@@ -23,7 +23,7 @@ fn the_tag_is_what_the_braces_hold() {
 
 #[tokio::test]
 async fn calls_are_carried_out_in_the_order_in_which_they_were_made() {
-    let (_server, link) = server_and_link().await;
+    let (_server, link) = server_and_patient_link().await;
     let calls: FuturesOrdered<_> =
         (0..5_000).map(|number| link.call(log_to("t:{s1}:log", number))).collect();
     let lengths: Vec<i64> = calls.map(|answer| int(&answer.expect("an answer"))).collect().await;
@@ -33,7 +33,7 @@ async fn calls_are_carried_out_in_the_order_in_which_they_were_made() {
 
 #[tokio::test]
 async fn a_call_that_is_not_merged_has_no_count_and_keeps_its_place() {
-    let (_server, link) = server_and_link().await;
+    let (_server, link) = server_and_patient_link().await;
     let first = link.call(log_to("t:{s1}:log", 1));
     let second = link.call(count("t:{s1}:log"));
     let third = link.call(log_to("t:{s1}:log", 2));
@@ -45,7 +45,7 @@ async fn a_call_that_is_not_merged_has_no_count_and_keeps_its_place() {
 
 #[tokio::test]
 async fn calls_that_wait_together_go_as_one() {
-    let (server, link) = server_and_link().await;
+    let (server, link) = server_and_patient_link().await;
     let mut meddler = meddler(&server.url()).await;
     link.call(log_to("t:{s1}:log", "first")).await.expect("an answer");
     redis::cmd("CONFIG").arg("RESETSTAT").exec_async(&mut meddler).await.expect("allowed");
@@ -66,7 +66,7 @@ async fn calls_that_wait_together_go_as_one() {
 
 #[tokio::test]
 async fn a_full_queue_refuses_and_says_so() {
-    let (server, link) = server_and_link().await;
+    let (server, link) = server_and_patient_link().await;
     link.call(log_to("t:{s1}:log", "first")).await.expect("an answer");
     server.pause().expect("paused");
     let mut waiting = Vec::new();
@@ -86,7 +86,7 @@ async fn a_full_queue_refuses_and_says_so() {
 
 #[tokio::test]
 async fn a_dropped_call_takes_no_other_with_it_and_leaves_no_place_taken() {
-    let (server, link) = server_and_link().await;
+    let (server, link) = server_and_patient_link().await;
     link.call(log_to("t:{s1}:log", "first")).await.expect("an answer");
     server.pause().expect("paused");
     for number in 0..40_000 {
@@ -124,7 +124,7 @@ fn another_number_of_answers_than_commands_breaks_the_connection() {
 
 #[tokio::test]
 async fn an_error_of_a_script_is_an_error_of_its_calls_alone() {
-    let (server, link) = server_and_link().await;
+    let (server, link) = server_and_patient_link().await;
     let mut meddler = meddler(&server.url()).await;
     redis::cmd("SET").arg("t:{s1}:text").arg(1).exec_async(&mut meddler).await.expect("set");
     let (bad, good) =
@@ -136,7 +136,7 @@ async fn an_error_of_a_script_is_an_error_of_its_calls_alone() {
 #[tokio::test]
 async fn a_stopped_link_answers_its_callers_in_time() {
     let server = PrivateServer::start().await.expect("redis-server starts");
-    let link = super::scripts::open(server.url()).await;
+    let link = super::fixture::open(server.url()).await;
     link.call(log_to("t:{s1}:log", 0)).await.expect("an answer");
     server.pause().expect("paused");
     let calling = link.clone();

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use futures::StreamExt;
 
 use super::Subscription;
-use super::scripts::{meddler, open, server_and_link};
+use super::fixture::{meddler, open, server_and_link};
 use crate::config::RedisConfig;
 use crate::testing::{PrivateServer, Proxy};
 

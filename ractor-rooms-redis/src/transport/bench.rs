@@ -115,7 +115,7 @@ impl Subject for Store {
     fn forget(&self) -> BoxFuture<'_, bool> {
         async move {
             let Place::Server(server) = &*self.place else { return false };
-            let mut meddler = crate::link::scripts::meddler(&server.url()).await;
+            let mut meddler = crate::link::fixture::meddler(&server.url()).await;
             let pattern = format!("{}:*", self.namespace);
             let keys: Vec<String> =
                 redis::cmd("KEYS").arg(pattern).query_async(&mut meddler).await.unwrap();

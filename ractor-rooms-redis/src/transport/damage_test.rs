@@ -67,8 +67,7 @@ async fn an_append_that_fails_halfway_is_counted_by_the_next() {
     let offer = Request::Offer { to: host.clone(), until: Millis(u64::MAX >> 12), create: true };
     store.execute(&room, offer, Epoch(0)).await.unwrap();
     let append = async |host: &str, first: u64| {
-        let producer =
-            Producer::Host(Incarnation { host: HostId::new(host).unwrap(), number: 1 });
+        let producer = Producer::Host(Incarnation { host: HostId::new(host).unwrap(), number: 1 });
         let batch = vec![Bytes::from_static(b"once")];
         let first = Number(first);
         let append = Request::Append { life: None, producer, epoch: 0, first, batch };

@@ -27,7 +27,7 @@ use super::supervisor::RoomSupervisorMessage;
 use super::wire::{LetterBody, Payload, encode_letter, encode_payload};
 use crate::clock::Clock;
 use crate::id::{Epoch, HostId, Incarnation, Kind, Millis, Producer, RoomId};
-use crate::protocol::placement::place;
+use crate::protocol::placement::{evenly, place};
 use crate::protocol::record::{
     Answer, CloseAnswer, Lease, OfferAnswer, OwnerAnswer, RecordView, Request, SnapshotKey,
 };
@@ -697,7 +697,7 @@ pub(crate) fn place_among(
             && s.spec.load < s.spec.capacity
             && !declined.contains(&s.incarnation.host)
     });
-    place(room, ready.map(|s| &s.incarnation.host)).cloned().ok_or(FindErr::NoneReady)
+    place(room, evenly(ready.map(|s| &s.incarnation.host))).cloned().ok_or(FindErr::NoneReady)
 }
 
 /// An answer of another kind than the request asks for.

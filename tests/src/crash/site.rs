@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use ractor_rooms::clock::Clock;
 use ractor_rooms::id::{Epoch, HostId, RoomId};
-use ractor_rooms::protocol::placement::place;
+use ractor_rooms::protocol::placement::{evenly, place};
 use ractor_rooms::protocol::record::{Answer, Request};
 use ractor_rooms::testing::{Aimed, CallTrace, Fault, FaultPlan, FaultyTransport, Operation};
 use ractor_rooms::transport::Transport;
@@ -274,7 +274,7 @@ impl<T: Transport> Site<T> {
 fn key_placed(first: &str, among: &[&str]) -> String {
     let hosts: Vec<_> = among.iter().map(|name| host_id(name)).collect();
     let first = host_id(first);
-    let is_there = |room: RoomId| place(&room, &hosts) == Some(&first);
+    let is_there = |room: RoomId| place(&room, evenly(&hosts)) == Some(&first);
     (0..10_000)
         .map(|number| format!("pad-{number}"))
         .find(|key| is_there(room_id::<Live>(key)) && is_there(room_id::<Durable>(key)))

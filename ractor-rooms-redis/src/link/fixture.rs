@@ -1,4 +1,4 @@
-//! Scripts and helpers of the tests.
+//! What the tests of the link share: servers, scripts and calls.
 
 use std::time::Duration;
 
@@ -47,6 +47,14 @@ pub(crate) async fn open(url: String) -> Link {
 pub(crate) async fn server_and_link() -> (PrivateServer, Link) {
     let server = PrivateServer::start().await.expect("redis-server starts");
     let link = open(server.url()).await;
+    (server, link)
+}
+
+/// The same where thousands of calls wait for each other: how long that takes is the machine's business.
+pub(crate) async fn server_and_patient_link() -> (PrivateServer, Link) {
+    let server = PrivateServer::start().await.expect("redis-server starts");
+    let config = RedisConfig::new(server.url()).deadline(Duration::from_secs(60));
+    let link = config.open().await.expect("the server serves");
     (server, link)
 }
 
