@@ -30,6 +30,8 @@ const KEY: &str = "room";
 const LINE: usize = 64;
 /// The pause between two messages of the client.
 const EVERY: Duration = Duration::from_millis(2);
+/// The moves with the longest pauses, whose times are printed: what makes the p99.
+const SLOWEST: usize = 4;
 /// Yardsticks taken between two moves.
 const YARDSTICKS: usize = 5;
 
@@ -139,6 +141,7 @@ async fn measure<const DURABLE: bool>(name: &'static str, bytes: usize, line: us
     let bare = vec![b'x'; bytes];
     let (mut pauses, mut wholes, mut yardsticks) = (Vec::new(), Vec::new(), Vec::new());
     let mut states: BTreeMap<String, Vec<Duration>> = BTreeMap::new();
+    let mut slowest = Vec::new();
     for number in 0..scaled(400, 10) + 5 {
         for _ in 0..YARDSTICKS {
             let start = clock.mark();
@@ -160,6 +163,9 @@ async fn measure<const DURABLE: bool>(name: &'static str, bytes: usize, line: us
             for state in &report.states {
                 states.entry(state.state.clone()).or_default().push(state.after);
             }
+            slowest.push((report.pause, report.states));
+            slowest.sort_by_key(|(pause, _)| std::cmp::Reverse(*pause));
+            slowest.truncate(SLOWEST);
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
@@ -181,6 +187,10 @@ async fn measure<const DURABLE: bool>(name: &'static str, bytes: usize, line: us
     states.sort();
     println!("{name}, states of the source reached by p50: {states:?}");
     report_time(&format!("{name}, pause p50 / yardstick p50"), Some(goal), pause, yardstick);
+    for (pause, states) in slowest {
+        let states: Vec<_> = states.iter().map(|state| (state.after, &state.state)).collect();
+        println!("{name}, a pause of {pause:?}: {states:?}");
+    }
     let late = format!("{name}, pause p99 / yardstick p50");
     report_time(&late, late_goal, late_pause, yardstick);
     report_time(&format!("{name}, whole move p50 / yardstick p50"), None, whole, yardstick);
