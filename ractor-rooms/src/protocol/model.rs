@@ -68,6 +68,7 @@
 mod adopt;
 mod canon;
 mod configs;
+mod events;
 mod execute;
 mod explore;
 mod host;
@@ -75,6 +76,7 @@ mod leave;
 mod mutants;
 mod observe;
 mod places;
+mod regress;
 mod rooms;
 mod shared;
 mod steps;
