@@ -47,7 +47,8 @@ impl World {
                     self.host_mut(host).noticed = true;
                 }
             }
-            Effect::Events { life, first, events } if config.events => {
+            // Where the store goes back, a member reads the history only: that is enough to tell.
+            Effect::Events { life, first, events } if config.events && !config.tracks() => {
                 let codes = events.iter().map(|event| event[0]).collect();
                 self.told.get_mut().push((life, first, codes));
             }

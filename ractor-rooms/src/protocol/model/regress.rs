@@ -91,7 +91,7 @@ impl World {
             });
             let held = host.leaving.as_ref().and_then(|leaving| {
                 let (run, _) = leaving.held.as_ref()?;
-                (Some(&leaving.claim) == owner.as_ref()).then(|| (leaving, run.state.len()))
+                (Some(&leaving.claim) == owner.as_ref()).then_some((leaving, run.state.len()))
             });
             let cut = |leaving: &Leaving| {
                 let content = leaving.cut.as_ref().and_then(|cut| self.content(&cut.key));

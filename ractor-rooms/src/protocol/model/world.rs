@@ -308,6 +308,9 @@ impl World {
             world.start_on_first_host(config);
         }
         world.join();
+        if config.budget.regress > 0 && config.budget.keep == 0 {
+            world.kept = Some(world.store.clone());
+        }
         world
     }
 
