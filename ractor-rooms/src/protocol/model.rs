@@ -55,19 +55,44 @@
 //! 15. Messages stay at the head of the outbound queue in order until the sender accepts, refuses or
 //!     reports them. A new producer's birth is later than the old one's and than what `Fenced` named.
 //!
+//! And in a new generation of the store, which may have gone back in time:
+//!
+//! 16. Under a lease of an earlier generation nothing is believed and nothing has an effect: the room is
+//!     frozen and re-asserted from what the host has, in the life and with what was *handled*; repeats name
+//!     the same activation. An adopter that has not settled drops what it took.
+//! 17. Only a host whose session never lapsed, by its own clock, re-asserts. A room that was held while
+//!     there was no session is acquired first, once all others have proved theirs; from then on it is the
+//!     host's like any other, and is proved anew if the store goes back again.
+//! 18. A source that has parked for a move lets the host that it moved the room to prove it first.
+//! 19. A host says that it has proved a generation when no lease of an earlier one is left, and only then
+//!     reconciles. A session that the store has forgotten did not lapse: it is renewed.
+//! 20. A sender holds what was accepted lately, in order and without holes, and sends it again when it learns of
+//!     a generation, whether or not there is a gap.
+//!
+//! And for what members are shown:
+//!
+//! 21. A room emits in order, each event under the number after the last, until that is answered or fenced.
+//!     A durable room begins from its snapshot and repeats; a live one whose owner died begins after the last that
+//!     is stored.
+//! 22. A member is shown an event only if it follows the one before. On a gap the history is read, and what is
+//!     not kept any more is reported.
+//!
+//! `regress` is the store's going back and what hosts do then, `events` what is published.
+//!
 //! # What is not in it
 //!
-//! A store that loses data, members and events, calls, timers, dead letters and poison, outputs to other
-//! rooms (but that a replay handles the same messages in the same order), several rooms, snapshots that
-//! are lost or cannot be read (but for adoptions that fail), clocks (a deadline passes when it passes).
-//! I6 is the existence of a way, not fairness: two hosts that wait for each other for ever by choice would
-//! not be found.
+//! Calls, timers, dead letters and poison (their rules are the runtime's), outputs to other rooms (but that a
+//! replay handles the same messages in the same order), several rooms, snapshots that are lost or cannot be
+//! read (but for adoptions that fail), a store that goes back to before a room was closed or born again, or
+//! that loses one record alone, clocks (a deadline passes when it passes). I6 is the existence of a way, not
+//! fairness: two hosts that wait for each other for ever by choice would not be found.
 
 #![allow(clippy::wildcard_enum_match_arm, reason = "an observer looks for few things in many")]
 
 mod adopt;
 mod canon;
 mod configs;
+mod events;
 mod execute;
 mod explore;
 mod host;
@@ -75,6 +100,7 @@ mod leave;
 mod mutants;
 mod observe;
 mod places;
+mod regress;
 mod rooms;
 mod shared;
 mod steps;

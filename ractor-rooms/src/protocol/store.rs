@@ -168,6 +168,24 @@ impl Store {
         live_session(&self.sessions, self.now, &by.host).as_ref() == Some(by)
     }
 
+    /// A session's time has passed since the generation began; until when it was unproved.
+    #[cfg(test)]
+    pub(crate) fn end_doubt(&mut self) -> Millis {
+        std::mem::take(&mut self.unproved_until)
+    }
+
+    /// For a model that takes a rule away: the generation is unproved until then.
+    #[cfg(test)]
+    pub(crate) fn doubt_until(&mut self, until: Millis) {
+        self.unproved_until = until;
+    }
+
+    /// For a model that takes a rule away: gives a room a record, whatever the generation says.
+    #[cfg(test)]
+    pub(crate) fn bear(&mut self, room: &RoomId) {
+        self.birth(room, Epoch(0));
+    }
+
     /// Lets snapshot bytes that nobody can name any more expire.
     #[cfg(test)]
     pub(crate) fn keep_snapshots(&mut self, keep: impl Fn(&SnapshotKey) -> bool) {

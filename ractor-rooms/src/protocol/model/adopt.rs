@@ -111,6 +111,10 @@ fn start_steps(steps: &mut Steps<'_>, world: &World, h: usize) {
     let host = &world.hosts[h];
     let Some(record) = world.store.record(&room()) else { return };
     let stealing = config.mutant == Some(Mutant::TakenFromTheLiving) && host.acquisitions == 0;
+    // What is frozen here goes on by its own way.
+    if host.leaving.as_ref().is_some_and(|leaving| leaving.asserts || leaving.held.is_some()) {
+        return;
+    }
     let told = host.noticed || !config.notices;
     if !stealing && (!told || host.run.is_some()) {
         return;

@@ -10,6 +10,9 @@ impl World {
         if self.late.len() > 1 {
             self.late.get_mut().sort();
         }
+        if self.told.len() > 1 {
+            self.told.get_mut().sort();
+        }
         if !self.pushes.is_empty() {
             let hosts = &self.hosts;
             let listens =
@@ -45,9 +48,12 @@ impl World {
 
     /// Every activation that anything names.
     fn activations(&self, each: &mut impl FnMut(&Activation)) {
-        if let Some(record) = self.store.record(&room()) {
+        let kept = self.kept.as_ref().and_then(|store| store.record(&room()));
+        for record in self.store.record(&room()).into_iter().chain(kept) {
             record.owner.iter().for_each(&mut *each);
+            record.snapshot.iter().for_each(|snapshot| each(&snapshot.key.by));
         }
+        self.ghost.heir.iter().for_each(|heir| each(&heir.owner));
         for (key, _) in self.contents.iter() {
             each(&key.by);
         }
@@ -57,13 +63,22 @@ impl World {
                 adopter.seen().owner.iter().for_each(&mut *each);
             }
             host.run.iter().for_each(|run| each(&run.lease.owner));
-            host.leaving.iter().for_each(|leaving| each(&leaving.lease.owner));
+            if let Some(leaving) = &host.leaving {
+                each(&leaving.lease.owner);
+                each(&leaving.claim.owner);
+                leaving.asserting.iter().for_each(&mut *each);
+                leaving.held.iter().for_each(|(_, first)| each(first));
+            }
         }
         self.pushes.iter().for_each(|(lease, _)| each(&lease.owner));
         for request in self.late.iter() {
             if let Request::Acquire { activation, seen } = request {
                 each(activation);
                 seen.owner.iter().for_each(&mut *each);
+            }
+            if let Request::Reassert(claim) = request {
+                each(&claim.activation);
+                each(&claim.lease.owner);
             }
             super::execute::lease_of(request).iter().for_each(|lease| each(&lease.owner));
         }
@@ -74,16 +89,17 @@ impl World {
             return;
         }
         let record = self.store.record(&room());
-        let pointed = record.and_then(|r| r.snapshot.as_ref());
+        let kept = self.kept.as_ref().and_then(|store| store.record(&room()));
+        let pointed = record.into_iter().chain(kept).filter_map(|r| r.snapshot.as_ref());
         let frozen = self.hosts.iter().filter_map(|h| h.leaving.as_ref()?.cut.as_ref());
         let acquired = self.hosts.iter().filter_map(|h| h.acquired.as_ref()?.snapshot.as_ref());
         let late = self.late.iter().filter_map(|request| match request {
             Request::Checkpoint { snapshot, .. } => Some(snapshot),
             Request::Park { snapshot, .. } => snapshot.as_ref(),
+            Request::Reassert(claim) => Some(&claim.snapshot),
             _ => None,
         });
         let named: Vec<SnapshotKey> = pointed
-            .into_iter()
             .chain(frozen)
             .chain(acquired)
             .chain(late)

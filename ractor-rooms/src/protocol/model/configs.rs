@@ -30,6 +30,12 @@ pub(super) struct Budget {
     pub(super) expire: u8,
     /// Rooms that the app closes.
     pub(super) closes: u8,
+    /// Times that the store goes back to what is on its disk.
+    pub(super) regress: u8,
+    /// Times that something gets to the disk. With 0 that is what there is at first.
+    pub(super) keep: u8,
+    /// Times that the store is emptied.
+    pub(super) forget: u8,
 }
 
 #[derive(Clone)]
@@ -52,6 +58,12 @@ pub(super) struct Config {
     pub(super) threads: bool,
     /// Whether there is no record at first.
     pub(super) unborn: bool,
+    /// Whether a handler puts an event out, and somebody is a member.
+    pub(super) events: bool,
+    /// Whether hosts are owed their rooms whose sessions the store forgets.
+    pub(super) strangers: bool,
+    /// How many accepted messages a sender holds, to send them again.
+    pub(super) window: usize,
     pub(super) limits: RecordLimits,
     pub(super) budget: Budget,
     pub(super) mutant: Option<Mutant>,
@@ -63,6 +75,11 @@ impl Config {
     /// Which place a sender is at.
     pub(super) fn place_of(&self, sender: usize) -> usize {
         if self.places[0] == self.places[1] { 0 } else { sender }
+    }
+
+    /// Whether the store may go back.
+    pub(super) fn tracks(&self) -> bool {
+        self.budget.regress > 0 || self.budget.forget > 0
     }
 }
 
@@ -105,6 +122,23 @@ pub(super) enum Mutant {
     OffersNeverEnd,
     OffersAreToldOnce,
     OffersNeverEndUntold,
+    EqualEpochProves,
+    AcquireBeforeAllHaveProved,
+    AppendCreatesRecord,
+    ProducersNotAtMaximum,
+    CursorNotBack,
+    ReassertAfterLapse,
+    ReassertOverOthers,
+    ResentOnlyAfterGaps,
+    UnprovedTellsNumbers,
+    SourceBeforeItsPeer,
+    RetakenIsNotProved,
+    NumbersFromTheSnapshot,
+    OutSeqNotAtMaximum,
+    EventsInAnyOrder,
+    MissedIsNotReported,
+    /// Nothing is taken away.
+    Strangers,
 }
 
 pub(super) fn durable() -> Config {
@@ -120,6 +154,9 @@ pub(super) fn durable() -> Config {
         checkpoints: true,
         threads: false,
         unborn: false,
+        events: false,
+        strangers: false,
+        window: 0,
         limits: RecordLimits::default(),
         budget: Budget::default(),
         mutant: None,
@@ -279,5 +316,70 @@ configs! {
     /// The room is closed and born again under the same key. H-17.
     closed_and_born_again: durable {
         messages = [2, 0], budget.closes = 1, budget.late = 1, budget.expire = 1,
+    }
+    /// The store goes back, and its owner and its senders live.
+    torn_tail: durable {
+        messages = [1, 1], window = 4, budget.regress = 1, budget.keep = 1, budget.late = upto(0, 1),
+    }
+    /// And senders hold nothing of what was accepted.
+    torn_tail_no_window: durable {
+        messages = [2, 0], budget.regress = 1, budget.keep = 1, budget.late = upto(0, 1),
+        budget.expire = 1,
+    }
+    torn_tail_crash: durable {
+        messages = [1, upto(0, 1)], window = 4, checkpoints = full(),
+        budget.regress = 1, budget.keep = 1, budget.crash = 1,
+    }
+    /// The former owner does not know, or takes the room back. H-45.
+    torn_tail_lapse: durable {
+        messages = [1, upto(0, 1)], window = 4, checkpoints = full(),
+        budget.regress = 1, budget.keep = 1, budget.lapse = 1,
+    }
+    /// The end of a move is forgotten: two hosts have the room.
+    torn_tail_move: durable {
+        messages = [1, upto(0, 1)], window = 4, checkpoints = full(),
+        budget.regress = 1, budget.keep = 1, budget.moves = 1,
+    }
+    /// The store went back twice.
+    torn_twice: durable {
+        messages = [1, upto(0, 1)], window = 4, budget.regress = 2, budget.keep = 2,
+    }
+    emptied: durable {
+        messages = [1, 1], window = 4, checkpoints = full(), budget.forget = 1,
+        budget.late = upto(0, 1),
+    }
+    emptied_move: durable {
+        messages = [1, upto(0, 1)], window = 4, budget.forget = 1, budget.moves = 1,
+    }
+    emptied_crash: durable {
+        messages = [1, upto(0, 1)], window = 4, checkpoints = full(), budget.forget = 1, budget.crash = 1,
+    }
+    /// A live room, with a sender on its host.
+    live_torn_tail: live {
+        places = [0, 2], messages = [2, upto(0, 1)], window = 4, budget.regress = 1,
+        budget.keep = 1, budget.moves = upto(0, 1),
+    }
+    /// One event is kept, and a move goes on meanwhile.
+    events_move: durable {
+        messages = [2, 0], events = true, limits.history = 1, budget.moves = 1,
+        budget.late = upto(0, 1),
+    }
+    events_late_copies: durable {
+        messages = [2, 0], events = true, checkpoints = full(), budget.late = 1, budget.lost = 1,
+    }
+    events_zombie: durable {
+        messages = [1, 0], events = true, budget.lapse = 1, budget.late = 1,
+    }
+    events_live_crash: live {
+        messages = [2, 0], events = true, budget.crash = 1,
+    }
+    events_live_torn_tail: live {
+        messages = [2, 0], events = true, checkpoints = false, budget.regress = 1,
+        budget.crash = upto(0, 1),
+    }
+    /// The numbers of a life begin anew.
+    events_born_again: durable {
+        messages = [2, 0], events = true, checkpoints = full(), budget.closes = 1,
+        budget.late = upto(0, 1),
     }
 }

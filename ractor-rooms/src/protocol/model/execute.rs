@@ -19,7 +19,14 @@ impl World {
         let asked = request.clone();
         let request = self.without_a_rule(config, request);
         let Some(request) = request else { return refused(&asked) };
-        let (answer, effects) = self.store_mut().step(&room(), request, Epoch(0));
+        let tells = config.mutant == Some(Mutant::UnprovedTellsNumbers)
+            && matches!(request, Request::Append { .. });
+        let doubt = tells.then(|| self.store_mut().end_doubt());
+        let (mut answer, effects) = self.store_mut().step(&room(), request, Epoch(0));
+        if let Some(until) = doubt {
+            self.store_mut().doubt_until(until);
+        }
+        self.keep_the_cursor(config, &asked, &mut answer);
         self.judge(config, before.record(&room()), &asked, &answer);
         for effect in effects {
             self.effect(config, effect);
@@ -40,6 +47,11 @@ impl World {
                     self.host_mut(host).noticed = true;
                 }
             }
+            // Where the store goes back, a member reads the history only: that is enough to tell.
+            Effect::Events { life, first, events } if config.events && !config.tracks() => {
+                let codes = events.iter().map(|event| event[0]).collect();
+                self.told.get_mut().push((life, first, codes));
+            }
             // Told besides; whoever waits for it looks at the record again anyway.
             Effect::Push { .. }
             | Effect::Offered { .. }
@@ -47,6 +59,20 @@ impl World {
             | Effect::Events { .. }
             | Effect::Closed { .. }
             | Effect::DropSnapshot(_) => {}
+        }
+    }
+
+    /// A re-assert that does not turn the cursor back.
+    fn keep_the_cursor(&mut self, config: &Config, request: &Request, answer: &mut Answer) {
+        if config.mutant == Some(Mutant::CursorNotBack)
+            && let Request::Reassert(claim) = request
+            && let Answer::Acquire(AcquireAnswer::Acquired(acquired)) = answer
+            && let Some(record) = self.store_mut().record_mut(&room())
+            && let Some(snapshot) = record.snapshot.as_mut()
+        {
+            snapshot.cursor = claim.snapshot.cursor;
+            snapshot.cursor_seq = claim.snapshot.cursor_seq;
+            acquired.snapshot = Some(snapshot.clone());
         }
     }
 
@@ -63,7 +89,10 @@ impl World {
         if let Some(lease) = lease_of(request)
             && before != after
         {
-            self.note(i1_one_writer(before.lease().as_ref(), lease));
+            // A host that gives back what it does not run has proved nothing of it.
+            let generation = lease.generation;
+            let in_force = before.lease().map(|in_force| Lease { generation, ..in_force });
+            self.note(i1_one_writer(in_force.as_ref(), lease));
         }
         let (was, is) = (before.owner.as_ref(), after.owner.as_ref());
         self.note(i1_epochs_grow((before.epoch, was), (after.epoch, is)));
@@ -74,12 +103,24 @@ impl World {
             let owner_alive = was.is_some_and(|owner| self.store.is_alive(&owner.by));
             self.note(i1_taken_from_nobody(owner_alive, self.store.is_alive(&activation.by)));
         }
+        if let (Request::Reassert(claim), Answer::Acquire(AcquireAnswer::Acquired(_))) =
+            (request, answer)
+            && self.ghost.heir.as_ref() == Some(&claim.lease)
+        {
+            self.ghost_mut().heir = None;
+        }
+        if let (Request::Emit { first, events, .. }, Answer::Owner(OwnerAnswer::Done)) =
+            (request, answer)
+        {
+            self.judge_emit(*first, events);
+        }
         if matches!(answer, Answer::Close(CloseAnswer::Done { .. })) {
             // What the room had is over, and so is what had been answered about it.
             let over = self.observe_all();
             let ghost = self.ghost_mut();
             ghost.former |= over | ghost.acknowledged;
             ghost.outputs.clear();
+            ghost.events.clear();
         }
         self.note(i9_bounded(&room(), after, &config.limits));
     }
@@ -88,6 +129,12 @@ impl World {
     /// there.
     fn without_a_rule(&mut self, config: &Config, mut request: Request) -> Option<Request> {
         let Some(mutant) = config.mutant else { return Some(request) };
+        if mutant == Mutant::AppendCreatesRecord
+            && matches!(request, Request::Append { .. })
+            && self.store.record(&room()).is_none()
+        {
+            self.store_mut().bear(&room());
+        }
         let Some(record) = self.store.record(&room()).cloned() else { return Some(request) };
         match mutant {
             Mutant::NoFence => {
@@ -150,6 +197,30 @@ impl World {
                     }
                 }
             }
+            Mutant::EqualEpochProves => {
+                let generation = self.store.generation();
+                if let Some(lease) = lease_mut(&mut request) {
+                    lease.generation = generation;
+                }
+            }
+            Mutant::ProducersNotAtMaximum => {
+                if let Request::Reassert(claim) = &mut request {
+                    claim.handled.clear();
+                }
+            }
+            Mutant::OutSeqNotAtMaximum => {
+                if let Request::Reassert(claim) = &mut request {
+                    claim.out_seq = crate::id::OutSeq(0);
+                }
+            }
+            Mutant::ReassertOverOthers => {
+                if let Request::Reassert(claim) = &mut request
+                    && let Some(lease) = record.lease()
+                {
+                    claim.lease = lease;
+                    claim.life = record.life;
+                }
+            }
             Mutant::ParkNeedsAnEmptyLog => {
                 if let Request::Park { snapshot: None, .. } = &request
                     && record.backlog()
@@ -195,6 +266,7 @@ pub(super) fn lease_of(request: &Request) -> Option<&Lease> {
         | Request::Checkpoint { lease, .. }
         | Request::Ack { lease, .. }
         | Request::Park { lease, .. }
+        | Request::Emit { lease, .. }
         | Request::Close { lease, .. } => Some(lease),
         _ => None,
     }
@@ -207,6 +279,7 @@ fn lease_mut(request: &mut Request) -> Option<&mut Lease> {
         | Request::Ack { lease, .. }
         | Request::Park { lease, .. }
         | Request::ReadLog { lease, .. }
+        | Request::Emit { lease, .. }
         | Request::Close { lease, .. } => Some(lease),
         _ => None,
     }

@@ -48,6 +48,9 @@ impl World {
                 AdopterAction::Restore(mut acquired) => {
                     // A reading of the log as those that follow, which find the same entries.
                     acquired.page.entries.clear();
+                    if let Some(leaving) = self.host_mut(host).leaving.as_mut() {
+                        leaving.claim = acquired.lease.clone();
+                    }
                     self.host_mut(host).acquired = Some(*acquired);
                     if config.budget.fail_restore == 0 {
                         self.restore(config, host);
@@ -86,8 +89,19 @@ impl World {
             None => Content::empty(),
             Some(snapshot) => self.content(&snapshot.key).cloned().unwrap(),
         };
-        let number = acquired.snapshot.map(|s| s.number).unwrap_or_default();
-        self.host_mut(host).run = Some(content.run(acquired.lease, number));
+        let number = acquired.snapshot.as_ref().map(|s| s.number).unwrap_or_default();
+        let mut run = content.run(acquired.lease, acquired.life, number);
+        if let Some(pointer) = &acquired.snapshot {
+            run.consumer.read_again_from(pointer.cursor, pointer.cursor_seq);
+            run.saved = Some(run.content());
+        }
+        // A live room goes on from what was published; a durable one repeats what its replay emits.
+        let goes_on = config.mutant != Some(Mutant::NumbersFromTheSnapshot);
+        if !config.durable && acquired.recovered && goes_on {
+            run.published = acquired.out_seq.0;
+            run.pending.clear();
+        }
+        self.host_mut(host).run = Some(run);
         self.adopter_step(config, host, AdopterEvent::Restored);
     }
 
@@ -130,9 +144,8 @@ impl World {
                         leaving.held = None;
                     }
                 }
-                // Its store forgets nothing, so that there is one generation.
-                SourceAction::Reassert
-                | SourceAction::Retake
+                SourceAction::Reassert => self.freeze_to_reassert(config, host),
+                SourceAction::Retake
                 | SourceAction::Freeze
                 | SourceAction::Watch
                 | SourceAction::Arm(_)

@@ -2,6 +2,7 @@
 
 use super::configs::Mutant;
 use super::host::{may_take, seen, view};
+use super::regress;
 use super::steps::{Lossy, Steps, open_until};
 use super::world::{Leaving, World, room};
 use crate::id::{Activation, HostId, OutSeq};
@@ -55,6 +56,7 @@ pub(super) fn source_steps(steps: &mut Steps<'_>, world: &World, h: usize) {
             watch(steps, world, h);
         }
         SourceState::Resuming { .. } if leaving.held.is_some() => retake(steps, world, h),
+        SourceState::Resuming { .. } if leaving.asserts => regress::reassert(steps, world, h),
         SourceState::Resuming { .. } => resume(steps, world, h),
         SourceState::Frozen
         | SourceState::Snapshotted
@@ -79,7 +81,7 @@ fn watch(steps: &mut Steps<'_>, world: &World, h: usize) {
         let mut w = world.clone();
         if let Some(cut) = &leaving.cut {
             let content = w.content(&cut.key).cloned().unwrap();
-            let run = content.run(leaving.lease.clone(), cut.number);
+            let run = content.run(leaving.lease.clone(), leaving.life, cut.number);
             w.host_mut(h).run = Some(super::world::Run { live: true, ..run });
         }
         w.host_mut(h).leaving = None;
@@ -144,10 +146,14 @@ fn retake(steps: &mut Steps<'_>, world: &World, h: usize) {
     let host = &world.hosts[h];
     let Some(leaving) = &host.leaving else { return };
     let Some((run, activation)) = &leaving.held else { return };
-    let Some(record) = world.store.record(&room()) else { return };
     if host.adopter.is_some() {
         return;
     }
+    let Some(record) = world.store.record(&room()) else {
+        let mut w = world.clone();
+        w.source_step(config, h, SourceEvent::ReacquireRefused);
+        return steps.go(w, || format!("{} ends its copy: there is no such room", host.id));
+    };
     if host.run.as_ref().is_some_and(|run| run.live) {
         let mut w = world.clone();
         w.source_step(config, h, SourceEvent::Reacquired);
@@ -175,7 +181,9 @@ fn retake(steps: &mut Steps<'_>, world: &World, h: usize) {
     steps.ask(world, request, Lossy::Both, name, |w, answer| {
         let Some(Answer::Acquire(AcquireAnswer::Acquired(acquired))) = answer else { return };
         if let Some(leaving) = w.host_mut(h).leaving.as_mut() {
+            leaving.claim = acquired.lease.clone();
             leaving.lease = acquired.lease;
+            leaving.told = leaving.lease.generation;
             leaving.acquired = true;
         }
     });
@@ -195,10 +203,10 @@ fn reassert(steps: &mut Steps<'_>, world: &World, h: usize) {
     let request = Request::Reassert(Box::new(Reassert {
         lease: leaving.lease.clone(),
         activation: Activation { by: first.by.clone(), number: first.number + 1 },
-        life: world.store.record(&room()).map(|record| record.life).unwrap_or_default(),
+        life: held.life,
         handled: held.consumer.handled(),
         seq: held.consumer.seq(),
-        out_seq: OutSeq(0),
+        out_seq: OutSeq(held.published),
         snapshot,
     }));
     let name = || format!("{} goes on with what it held", host.id);
@@ -206,14 +214,19 @@ fn reassert(steps: &mut Steps<'_>, world: &World, h: usize) {
         Some(Answer::Acquire(AcquireAnswer::Acquired(acquired))) => {
             let (adopter, _) = Adopter::holding(acquired.clone());
             let host = w.host_mut(h);
+            if let Some(leaving) = host.leaving.as_mut() {
+                leaving.claim = acquired.lease.clone();
+            }
             host.adopter = Some(adopter);
             host.acquired = Some(*acquired);
             if let Some(acquired) = &mut host.acquired {
                 acquired.page.entries.clear();
             }
         }
-        Some(_) => w.source_step(config, h, SourceEvent::ReacquireRefused),
-        None => {}
+        Some(Answer::Acquire(AcquireAnswer::Refused { .. })) => {
+            w.source_step(config, h, SourceEvent::ReacquireRefused);
+        }
+        Some(_) | None => {}
     });
 }
 
@@ -237,8 +250,8 @@ pub(super) fn leave_steps(steps: &mut Steps<'_>, world: &World, h: usize) {
         let mut w = world.clone();
         spend(&mut w);
         let (source, _) = Source::start(host.id.clone(), run.lease.epoch, goal);
-        let lease = run.lease.clone();
-        w.host_mut(h).leaving = Some(Leaving::new(source, lease));
+        let leaving = Leaving::new(source, run.lease.clone(), run.life);
+        w.host_mut(h).leaving = Some(leaving);
         w.close_gates(h);
         steps.fault(w, || format!("{} begins {name}", host.id));
     };

@@ -95,6 +95,45 @@ mutants! {
     h25_pruned_producers_are_forgotten: PrunedIsForgotten in pruned_producers => ["I10"];
     /// H-17. Messages name the life that they are for.
     h17_appends_name_no_life: NoLife in closed_and_born_again => ["I2", "I10"];
+    /// A lease of another generation proves nothing, be epoch and owner the stored ones.
+    regress_equal_epoch_proves: EqualEpochProves in torn_tail => ["I2", "I3", "I10"];
+    /// Nobody acquires, or is born, before every known host has proved what it runs.
+    regress_acquired_before_all_have_proved: AcquireBeforeAllHaveProved in emptied => ["I2"];
+    /// An append to a missing record does not make one.
+    regress_an_append_creates_the_record: AppendCreatesRecord in emptied => ["I2"];
+    /// Producers are at the maximum of what is stored and what was handled.
+    regress_producers_not_at_the_maximum: ProducersNotAtMaximum in torn_tail_no_window
+        => ["I2", "I10"];
+    /// The log is read again from the stored cursor.
+    regress_the_cursor_is_not_turned_back: CursorNotBack in torn_tail => ["I2", "I10"];
+    /// A host re-asserts only while its session never lapsed.
+    regress_reasserted_after_a_lapse: ReassertAfterLapse in torn_tail_lapse { messages = [1, 1] } => ["I2"];
+    /// What somebody else has gone on with is not overwritten.
+    regress_reasserted_over_others: ReassertOverOthers in torn_tail_move { messages = [1, 1] } => ["I1", "I2"];
+    /// Senders send their window again in a new generation, not only after a gap.
+    regress_resent_only_after_gaps: ResentOnlyAfterGaps in torn_tail => ["I2", "I10"];
+    /// A record that is not proved tells no number.
+    regress_an_unproved_record_tells_numbers: UnprovedTellsNumbers in torn_tail_no_window
+        => ["I2", "I10"];
+    /// A source lets the host that it gave the room to prove it first.
+    regress_a_source_comes_before_its_peer: SourceBeforeItsPeer in torn_tail_move { messages = [1, 1] } => ["I2"];
+    /// What was taken back under the present session is proved before the host says that all is.
+    regress_a_retaken_room_is_not_proved: RetakenIsNotProved in torn_tail_lapse { messages = [1, 1] } => ["I2", "I6"];
+    /// Not a rule but a limit: a host whose session the store forgets, opened after what it comes back
+    /// with, is not waited for.
+    regress_a_forgotten_session_is_not_waited_for: Strangers in torn_tail_crash
+        { strangers = true, messages = [1, 1] } => ["I2"];
+    /// Events are published under the lease in force.
+    events_without_a_fence: NoFence in events_zombie => ["I1"];
+    /// A live room goes on from the stored number, not from its snapshot's.
+    events_numbers_from_the_snapshot: NumbersFromTheSnapshot in events_live_crash => ["I5"];
+    /// A re-assert keeps the number of the last event at the maximum of stored and published.
+    events_out_seq_not_at_the_maximum: OutSeqNotAtMaximum in events_live_torn_tail
+        { budget.crash = 1 } => ["I5"];
+    /// A push is shown only if it follows what was shown.
+    events_in_any_order: EventsInAnyOrder in events_move => ["I5"];
+    /// What is not kept any more is reported.
+    events_missed_is_not_reported: MissedIsNotReported in events_move => ["I5"];
     /// Liveness is looked up elsewhere and may be out of date: the compare-and-set catches it.
     stale_liveness_without_a_compare: StaleLivenessNoCompare in durable_zombie => ["I1"];
 }

@@ -5,6 +5,7 @@ use super::world::{Code, Content, World, bit, room, sent};
 use crate::protocol::consumer::Intake;
 use crate::protocol::invariants::{
     Broken, Rest, Sent, Verdict, i2_handled_once, i3_in_one_place, i4_in_order, i6_at_rest,
+    i10_reported,
 };
 use crate::protocol::record::Phase;
 
@@ -21,7 +22,13 @@ impl World {
     fn stored(&self) -> Content {
         let record = self.store.record(&room());
         let snapshot = record.and_then(|r| r.snapshot.as_ref());
-        snapshot.and_then(|s| self.content(&s.key)).cloned().unwrap_or_else(Content::empty)
+        let Some(pointer) = snapshot else { return Content::empty() };
+        let Some(mut content) = self.content(&pointer.key).cloned() else {
+            return Content::empty();
+        };
+        // As it is restored: after a re-assert the log is read again from where the store had it.
+        content.consumer.read_again_from(pointer.cursor, pointer.cursor_seq);
+        content
     }
 
     /// The room as it goes on if nobody dies: in the memory of the one who has the lease.
@@ -57,12 +64,44 @@ impl World {
         waiting
     }
 
+    /// Every message that somebody has who will bring it back: the store, a host that may still prove the
+    /// room, or who sent it.
+    fn remembered(&self, stored: &Content) -> u64 {
+        let waiting = self.waiting(stored);
+        let living = self.hosts.iter().filter(|h| h.up && !h.lapsed);
+        let mut all: Vec<Code> = [&stored.state[..], &waiting].concat();
+        for host in living {
+            let frozen = host.leaving.as_ref();
+            let cut = frozen.and_then(|l| self.content(&l.cut.as_ref()?.key)).cloned();
+            let held = frozen.and_then(|l| Some(l.held.as_ref()?.0.content()));
+            let running = host.run.as_ref().map(|run| run.content());
+            for content in [cut, held, running].into_iter().flatten() {
+                all.extend(content.state.into_iter().chain(content.mailbox));
+            }
+        }
+        for place in self.places.iter().filter(|p| !p.dead) {
+            all.extend(place.queue.iter().chain(&place.window).chain(&place.held));
+        }
+        all.into_iter().fold(0, |all, code| all | bit(code))
+    }
+
+    /// Whether everybody has done what a new generation asks for.
+    fn is_settled(&self, config: &Config) -> bool {
+        let sent = |p: &super::world::Place| {
+            !p.forgotten && p.queue.is_empty() && p.held.is_empty() && !p.sender.in_flight()
+        };
+        let leaves = |h: usize| self.hosts[h].up && self.hosts[h].leaving.is_some();
+        self.places.iter().all(|p| p.dead || sent(p))
+            && (0..self.hosts.len()).all(|h| !self.has_stale(config, h) && !leaves(h))
+    }
+
     /// The first invariant that does not hold here.
     pub(super) fn check(&self, config: &Config) -> Verdict {
         if let Some(broken) = &self.ghost.broken {
             return Err(broken.clone());
         }
         let ghost = &self.ghost;
+        let at_rest = ghost.regressed && self.is_settled(config);
         let former = self.observe_all() & ghost.former;
         let live_again =
             self.store.record(&room()).is_some_and(|r| !matches!(r.phase, Phase::Closed { .. }));
@@ -76,9 +115,17 @@ impl World {
             let acknowledged = set(ghost.acknowledged & !ghost.former);
             let waiting = marks(self.waiting(&stored));
             let state = marks(stored.state.iter().copied());
-            i2_handled_once(&acknowledged, &set(ghost.refused), &state, &waiting)?;
+            if !ghost.regressed {
+                i2_handled_once(&acknowledged, &set(ghost.refused), &state, &waiting)?;
+            } else {
+                let reported = ghost.reported | ghost.former;
+                let owed = set(if at_rest { ghost.acknowledged & !reported } else { 0 });
+                i2_handled_once(&owed, &set(ghost.refused), &state, &waiting)?;
+                let there = set(self.remembered(&stored));
+                i10_reported(&set(ghost.acknowledged), &there, &set(reported))?;
+            }
         }
-        if ghost.faulted || config.budget.closes > 0 {
+        if ghost.faulted || config.budget.closes > 0 || (ghost.regressed && !at_rest) {
             return Ok(());
         }
         let present = self.present();
@@ -91,7 +138,7 @@ impl World {
         // A message whose append was not answered is in the queue and may be in the log as well.
         places.extend(queued.filter(|code| there & bit(**code) == 0));
         let sent = self.places.iter().flat_map(|p| p.sent_codes());
-        let given_up = ghost.refused | ghost.unknown;
+        let given_up = ghost.refused | ghost.unknown | ghost.reported;
         let sent = sent.filter(|code| given_up & bit(*code) == 0);
         i3_in_one_place(&marks(sent), &marks(places))
     }
@@ -109,6 +156,15 @@ impl World {
         for host in self.hosts.iter().filter(|h| h.up) {
             rest.open += usize::from(host.adopter.is_some()) + usize::from(host.leaving.is_some());
         }
+        rest.open += (0..self.hosts.len()).filter(|h| self.has_stale(config, *h)).count();
+        rest.open += self.places.iter().filter(|p| p.forgotten).count();
+        rest.open += usize::from(config.events && self.member_is_behind());
+        rest.open += self
+            .hosts
+            .iter()
+            .filter_map(|h| h.run.as_ref())
+            .filter(|r| !r.pending.is_empty())
+            .count();
         let Some(record) = self.store.record(&room()) else {
             rest.named_reason = true;
             return i6_at_rest(&rest);

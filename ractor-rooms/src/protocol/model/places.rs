@@ -15,6 +15,52 @@ impl Place {
     pub(super) fn sent_codes(&self) -> impl Iterator<Item = Code> + '_ {
         (0..2).flat_map(|s| (1..=self.next[s]).map(move |index| code(s, index)))
     }
+
+    /// One step of the sender. What it recalls is still in the window; what it does not know of any more
+    /// is of another life.
+    fn step(&mut self, event: SenderEvent) -> Vec<SenderAction> {
+        let before = self.sender.accepted().0;
+        let actions = self.sender.step(event).unwrap_or_else(|rejected| panic!("{rejected}"));
+        let (mut recalled, mut accepted) = (0, 0);
+        for action in &actions {
+            match action {
+                SenderAction::Recall { count } => recalled += count,
+                SenderAction::Accept { count } => accepted += count,
+                _ => {}
+            }
+        }
+        self.contiguous = before + accepted == self.sender.accepted().0 + recalled;
+        let kept = (self.sender.kept() + recalled) as usize;
+        let gone = self.window.len().saturating_sub(kept);
+        self.window.drain(..gone);
+        actions
+    }
+
+    /// Keeps what was accepted, as far as the window goes.
+    fn hold(&mut self, config: &Config, count: u64) {
+        if config.window == 0 && !config.tracks() {
+            return;
+        }
+        let accepted = self.queue[..(count as usize).min(self.queue.len())].to_vec();
+        self.numbers.extend(&accepted);
+        self.numbers.truncate(self.sender.accepted().0 as usize);
+        if !self.contiguous {
+            self.window.clear();
+            return self.sender.keep(0);
+        }
+        self.window.extend(accepted);
+        let gone = self.window.len().saturating_sub(config.window);
+        self.window.drain(..gone);
+        self.sender.keep(self.window.len() as u64);
+    }
+
+    /// Puts the newest of what is held in front of what waits.
+    fn recall(&mut self, count: u64) {
+        let from = self.window.len().saturating_sub(count as usize);
+        let again = self.window.split_off(from);
+        self.numbers.truncate(self.numbers.len().saturating_sub(again.len()));
+        self.queue.splice(0..0, again);
+    }
 }
 
 impl World {
@@ -69,26 +115,36 @@ impl World {
         self.gate(place, GateEvent::Progress { in_flight, highest, received });
     }
 
-    pub(super) fn sender_step(&mut self, place: usize, event: SenderEvent) {
-        let actions = self.place_mut(place).sender.step(event);
-        for action in actions.unwrap_or_else(|rejected| panic!("{rejected}")) {
+    pub(super) fn sender_step(&mut self, config: &Config, place: usize, event: SenderEvent) {
+        let actions = self.place_mut(place).step(event);
+        for action in actions {
             match action {
                 SenderAction::Accept { count } => {
+                    self.place_mut(place).hold(config, count);
                     let done = self.shift(place, count);
                     self.ghost_mut().acknowledged |= done;
                 }
                 SenderAction::Refuse { count, .. } => {
                     let done = self.shift(place, count);
-                    self.ghost_mut().refused |= done;
+                    self.ghost_mut().give_up(done, |ghost| &mut ghost.refused);
                 }
                 SenderAction::ReportUnknown { count } => {
                     let done = self.shift(place, count);
-                    self.ghost_mut().unknown |= done;
+                    self.ghost_mut().give_up(done, |ghost| &mut ghost.unknown);
                 }
                 SenderAction::ReportLost { from, to } => {
-                    let what = format!("the store lost {from} to {to}");
-                    self.note(Err(Broken { invariant: "I10", what }));
+                    if !self.ghost.regressed {
+                        let what = format!("the store lost {from} to {to}");
+                        self.note(Err(Broken { invariant: "I10", what }));
+                    }
+                    let numbers = &mut self.place_mut(place).numbers;
+                    let kept = numbers.len().min(from.0 as usize - 1);
+                    let lost = numbers.split_off(kept);
+                    let lost = lost.iter().take((to.0 + 1 - from.0) as usize);
+                    let lost = lost.fold(0, |all, code| all | bit(*code));
+                    self.ghost_mut().reported |= lost;
                 }
+                SenderAction::Recall { count } => self.place_mut(place).recall(count),
                 SenderAction::FindHost { create } => {
                     // For a room that has a record the sweep looks after it.
                     self.place_mut(place).homeless |= create;
@@ -101,9 +157,7 @@ impl World {
                         place.producer = Producer::Host(Incarnation { host, number });
                     }
                 }
-                // Nothing is held here: what the store loses is reported, and that is an error of the model.
-                SenderAction::Recall { .. }
-                | SenderAction::ReportRegressed
+                SenderAction::ReportRegressed
                 | SenderAction::Append { .. }
                 | SenderAction::Withdraw { .. }
                 | SenderAction::Backoff
@@ -146,6 +200,12 @@ pub(super) fn place_steps(steps: &mut Steps<'_>, world: &World, at: usize) {
             steps.go(w, || format!("the gate at place {at} opens"));
         }
     }
+    if place.forgotten {
+        let mut w = world.clone();
+        w.place_mut(at).forgotten = false;
+        w.sender_step(config, at, SenderEvent::Forgotten);
+        steps.go(w, || format!("place {at} learns of the generation"));
+    }
     if place.homeless {
         for host in world.hosts.iter().filter(|h| world.store.is_alive(&h.incarnation)) {
             let mut w = world.clone();
@@ -169,7 +229,7 @@ pub(super) fn place_steps(steps: &mut Steps<'_>, world: &World, at: usize) {
     if world.budget.expire > 0 && !place.queue.is_empty() {
         let mut w = world.clone();
         w.budget.expire -= 1;
-        w.sender_step(at, SenderEvent::Expired { count: 1 });
+        w.sender_step(config, at, SenderEvent::Expired { count: 1 });
         if w.places[at] != *place {
             steps.fault(w, || format!("the first message at place {at} expires"));
         }
@@ -177,7 +237,7 @@ pub(super) fn place_steps(steps: &mut Steps<'_>, world: &World, at: usize) {
     if world.budget.give_up > 0 && !place.queue.is_empty() {
         let mut w = world.clone();
         w.budget.give_up -= 1;
-        w.sender_step(at, SenderEvent::GiveUp);
+        w.sender_step(config, at, SenderEvent::GiveUp);
         if w.places[at] != *place {
             steps.fault(w, || format!("place {at} gives a withdrawal up"));
         }
@@ -210,6 +270,7 @@ fn send_step(steps: &mut Steps<'_>, world: &World, at: usize, sender: usize) {
 }
 
 fn append_step(steps: &mut Steps<'_>, world: &World, at: usize, waiting: u64) {
+    let config = steps.config;
     let mut w = world.clone();
     let place = w.place_mut(at);
     let Ok(actions) = place.sender.step(SenderEvent::Ready { waiting }) else { return };
@@ -242,6 +303,6 @@ fn append_step(steps: &mut Steps<'_>, world: &World, at: usize, waiting: u64) {
             Some(Answer::Append(answer)) => SenderEvent::Answered(answer),
             _ => SenderEvent::Unanswered,
         };
-        w.sender_step(at, event);
+        w.sender_step(config, at, event);
     });
 }

@@ -2,6 +2,7 @@
 //! itself.
 
 use super::configs::{Config, Mutant};
+use super::events;
 use super::steps::{Lossy, Steps};
 use super::world::{Code, Content, Run, World, bit, room, sent};
 use crate::id::Position;
@@ -16,6 +17,8 @@ impl Run {
             consumer: self.consumer.clone(),
             state: self.state.clone(),
             mailbox: self.mailbox.clone(),
+            published: self.published,
+            pending: self.pending.clone(),
         }
     }
 }
@@ -24,9 +27,12 @@ impl World {
     fn handle(&mut self, config: &Config, host: usize, message: Code) {
         let Some(run) = self.run_mut(host) else { return };
         run.state.push(message);
+        if config.events {
+            run.pending.push(message);
+        }
         let state = run.state.clone();
         let handled: Vec<_> = state.iter().map(|code| sent(*code)).collect();
-        if config.durable {
+        if config.durable && !self.ghost.forked {
             self.note(i2_outputs_repeat(&self.ghost.outputs, &state));
             if state.len() > self.ghost.outputs.len() {
                 self.ghost_mut().outputs = state;
@@ -130,13 +136,6 @@ pub(super) fn run_steps(steps: &mut Steps<'_>, world: &World, h: usize) {
     let config = steps.config;
     let host = &world.hosts[h];
     let Some(run) = &host.run else { return };
-    let Some(record) = world.store.record(&room()) else { return };
-    if record.lease().as_ref() != Some(&run.lease) {
-        // The reconcile shows it, or the refusal of any write.
-        let mut w = world.clone();
-        w.lose(config, h);
-        steps.go(w, || format!("{} learns that it is fenced", host.id));
-    }
     if run.live && !run.mailbox.is_empty() {
         let mut w = world.clone();
         if let Some(run) = w.run_mut(h) {
@@ -145,6 +144,17 @@ pub(super) fn run_steps(steps: &mut Steps<'_>, world: &World, h: usize) {
         }
         steps.go(w, || format!("{} handles {:?}", host.id, sent(run.mailbox[0])));
     }
+    if world.is_stale(config, &run.lease) {
+        return; // whatever it asks under that lease changes nothing
+    }
+    let Some(record) = world.store.record(&room()) else { return };
+    if record.lease().as_ref() != Some(&run.lease) {
+        // The reconcile shows it, or the refusal of any write.
+        let mut w = world.clone();
+        w.lose(config, h);
+        steps.go(w, || format!("{} learns that it is fenced", host.id));
+    }
+    events::emit_step(steps, world, h);
     let adopter = host.adopter.as_ref().map(|adopter| adopter.state());
     let replaying = matches!(adopter, Some(AdopterState::Replaying { .. }));
     let head_check = config.mutant != Some(Mutant::NoHeadCheck) || !config.push;

@@ -2,7 +2,7 @@
 
 use super::configs::{Config, Mutant};
 use super::world::{Leaving, World, open, room};
-use super::{adopt, host, leave, places, rooms};
+use super::{adopt, events, host, leave, places, regress, rooms};
 use crate::id::{Activation, Millis};
 use crate::protocol::Source;
 use crate::protocol::adopter::AdopterEvent;
@@ -70,7 +70,9 @@ impl Steps<'_> {
         let mut w = world.clone();
         let answer = w.execute(self.config, request.clone());
         let said = if self.labels { format!("{answer:?}") } else { String::new() };
-        then(&mut w, Some(answer));
+        // Of another generation: nothing changed, and whoever asked learns nothing from it.
+        let answer = Some(answer).filter(|a| !matches!(a, Answer::OtherGeneration { .. }));
+        then(&mut w, answer);
         self.go(w, || format!("{} -> {said}", label()));
         if lossy == Lossy::Both && world.budget.lost > 0 {
             let mut w = world.clone();
@@ -101,11 +103,16 @@ pub(super) fn steps(config: &Config, world: &World, labels: bool) -> Vec<Step> {
             leave::leave_steps(&mut steps, world, h);
             leave::source_steps(&mut steps, world, h);
             reconcile(&mut steps, world, h);
+            regress::prove_steps(&mut steps, world, h);
         }
         die_and_return(&mut steps, world, h);
     }
     sweep(&mut steps, world);
     store_steps(&mut steps, world);
+    regress::store_steps(&mut steps, world);
+    if config.events {
+        events::member_steps(&mut steps, world);
+    }
     steps.all
 }
 
@@ -114,6 +121,9 @@ fn reconcile(steps: &mut Steps<'_>, world: &World, h: usize) {
     let host = &world.hosts[h];
     if steps.config.mutant == Some(Mutant::NoReconcile) || !world.in_session(h) {
         return;
+    }
+    if !world.has_proved(h) {
+        return; // what the store says may be older than what runs here
     }
     for owned in world.store.owned(&host.incarnation) {
         let leaving = host.leaving.as_ref().filter(|leaving| match leaving.source.state() {
@@ -133,6 +143,7 @@ fn reconcile(steps: &mut Steps<'_>, world: &World, h: usize) {
             host.run.as_ref().map(|run| &run.lease.owner),
             host.adopter.as_ref().map(|adopter| adopter.activation()),
             leaving.map(|leaving| &leaving.lease.owner),
+            host.leaving.as_ref().and_then(|leaving| leaving.asserting.as_ref()),
         ];
         if held || tended.contains(&Some(&owned.activation)) {
             continue;
@@ -273,7 +284,9 @@ fn die_and_return(steps: &mut Steps<'_>, world: &World, h: usize) {
         let mut w = world.clone();
         w.budget.crash -= 1;
         w.ghost_mut().faulted = true;
+        w.bereave(h);
         w.forget_everything(h);
+        w.host_mut(h).lapsed = false;
         w.host_mut(h).up = false;
         for place in 0..w.places.len() {
             if w.places[place].host == Some(h) {
@@ -287,7 +300,12 @@ fn die_and_return(steps: &mut Steps<'_>, world: &World, h: usize) {
         }
         steps.fault(w, || format!("{} dies", host.id));
     }
-    if !world.in_session(h) {
+    if host.lapsed {
+        if world.store.is_alive(&host.incarnation) {
+            let mut w = world.clone();
+            w.store_mut().close_session(&host.incarnation);
+            return steps.go(w, || format!("the session of {} ends", host.id));
+        }
         let live = host.run.as_ref().filter(|run| run.live);
         if let Some(run) = live.filter(|_| host.leaving.is_none() && host.adopter.is_none()) {
             let mut w = world.clone();
@@ -306,6 +324,8 @@ fn die_and_return(steps: &mut Steps<'_>, world: &World, h: usize) {
         let mut w = world.clone();
         w.budget.lapse -= 1;
         w.ghost_mut().faulted = true;
+        w.host_mut(h).lapsed = true;
+        w.bereave(h);
         w.store_mut().close_session(&host.incarnation);
         steps.fault(w, || format!("the session of {} lapses", host.id));
     }
@@ -334,9 +354,9 @@ impl World {
         let host = self.host_mut(h);
         host.acquisitions = 2; // one to take it back, one to go on with it
         let by = host.incarnation.clone();
-        let lease = run.lease.clone();
+        let (lease, life) = (run.lease.clone(), run.life);
         let held = Some((run, Activation { by, number: 1 }));
-        host.leaving = Some(Leaving { held, ..Leaving::new(source, lease) });
+        host.leaving = Some(Leaving { held, ..Leaving::new(source, lease, life) });
     }
 
     fn return_as_new(&mut self, h: usize) {
@@ -344,6 +364,7 @@ impl World {
         let incarnation = open(self.store_mut(), &id);
         let host = self.host_mut(h);
         host.incarnation = incarnation;
+        host.lapsed = false;
         host.acquisitions = 0;
     }
 }

@@ -4,8 +4,11 @@ use bytes::Bytes;
 use std::collections::BTreeMap;
 
 use super::configs::{Budget, Config};
+use super::events::{Member, Told};
 use super::shared::Shared;
-use crate::id::{Activation, HostId, Incarnation, Life, Number, Producer, RoomId, SnapshotNumber};
+use crate::id::{
+    Activation, Generation, HostId, Incarnation, Life, Number, Producer, RoomId, SnapshotNumber,
+};
 use crate::protocol::invariants::{Broken, Sent};
 use crate::protocol::record::{
     AcquireAnswer, Acquired, Answer, Entry, Lease, OfferAnswer, Request, SnapshotKey, SnapshotRef,
@@ -52,11 +55,15 @@ pub(super) fn bit(code: Code) -> u64 {
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(super) struct Run {
     pub(super) lease: Lease,
+    pub(super) life: Life,
     pub(super) consumer: Consumer,
     /// What was handled, in order: the state.
     pub(super) state: Vec<Code>,
     /// What a live room has received and not handled. A durable one takes a message by handling it.
     pub(super) mailbox: Vec<Code>,
+    /// The number of the last event that is published, and those that wait after it.
+    pub(super) published: u64,
+    pub(super) pending: Vec<Code>,
     /// The number of the last snapshot that was made of it.
     pub(super) number: SnapshotNumber,
     /// What the last checkpoint that was answered had inside.
@@ -73,6 +80,8 @@ pub(super) struct Content {
     pub(super) consumer: Consumer,
     pub(super) state: Vec<Code>,
     pub(super) mailbox: Vec<Code>,
+    pub(super) published: u64,
+    pub(super) pending: Vec<Code>,
 }
 
 /// A room that a host gives up.
@@ -90,13 +99,30 @@ pub(super) struct Leaving {
     pub(super) held: Option<(Run, Activation)>,
     /// It is acquired again, and yet to be re-asserted.
     pub(super) acquired: bool,
+    pub(super) life: Life,
+    /// The lease that the host has of the room: the one that it leaves under, or of an adoption since.
+    pub(super) claim: Lease,
+    /// A re-assert is to be sent.
+    pub(super) asserts: bool,
+    /// The activation that it names.
+    pub(super) asserting: Option<Activation>,
+    /// The generation that its machine was told of.
+    pub(super) told: Generation,
+    /// The generation in which the store knew of somebody who had the room later.
+    pub(super) conceded: Option<Generation>,
 }
 
 impl Leaving {
     /// Nothing is cut yet.
-    pub(super) fn new(source: Source, lease: Lease) -> Self {
+    pub(super) fn new(source: Source, lease: Lease, life: Life) -> Self {
         Self {
             source,
+            life,
+            claim: lease.clone(),
+            asserts: false,
+            asserting: None,
+            told: lease.generation,
+            conceded: None,
             lease,
             cut: None,
             park: None,
@@ -112,6 +138,8 @@ pub(super) struct Host {
     pub(super) id: HostId,
     pub(super) up: bool,
     pub(super) incarnation: Incarnation,
+    /// Its session has lapsed, by its own clock.
+    pub(super) lapsed: bool,
     pub(super) acquisitions: u64,
     /// It was told that the room is reserved for it.
     pub(super) noticed: bool,
@@ -138,6 +166,14 @@ pub(super) struct Place {
     pub(super) admitted: Option<Code>,
     /// How many messages each sender has sent from here.
     pub(super) next: [u8; 2],
+    /// What the store has accepted lately, and would be sent again.
+    pub(super) window: Vec<Code>,
+    /// Whether what was accepted last follows what is in the window.
+    pub(super) contiguous: bool,
+    /// What was accepted under each number of the producer.
+    pub(super) numbers: Vec<Code>,
+    /// The store is in another generation, and the sender is yet to hear of it.
+    pub(super) forgotten: bool,
     /// An append found no room.
     pub(super) homeless: bool,
     pub(super) dead: bool,
@@ -155,7 +191,26 @@ pub(super) struct Ghost {
     pub(super) outputs: Vec<Code>,
     /// Somebody died: what a live room promises for planned moves is off.
     pub(super) faulted: bool,
+    /// The store has gone back.
+    pub(super) regressed: bool,
+    /// Acknowledged, and reported as lost.
+    pub(super) reported: u64,
+    /// The lease of the host that had the room when the store went back, until it is proved.
+    pub(super) heir: Option<Lease>,
+    /// The store went back and nobody has what it forgot: outputs may be others.
+    pub(super) forked: bool,
+    /// What was published under each number.
+    pub(super) events: Vec<Code>,
     pub(super) broken: Option<Broken>,
+}
+
+impl Ghost {
+    /// Messages were handed back. Those that had been acknowledged before are reported as lost.
+    pub(super) fn give_up(&mut self, done: u64, which: impl Fn(&mut Self) -> &mut u64) {
+        let lost = done & self.acknowledged;
+        self.reported |= lost;
+        *which(self) |= done & !lost;
+    }
 }
 
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -169,6 +224,11 @@ pub(super) struct World {
     pub(super) pushes: Shared<Vec<(Lease, Entry)>>,
     /// Requests whose caller has given up on the answer, and that may execute at any time or never.
     pub(super) late: Shared<Vec<Request>>,
+    /// What is on the store's disk.
+    pub(super) kept: Option<Shared<Store>>,
+    pub(super) member: Member,
+    /// Events on their way to the member; any may be lost, and any may arrive next.
+    pub(super) told: Shared<Vec<Told>>,
     pub(super) ghost: Shared<Ghost>,
     pub(super) budget: Budget,
 }
@@ -187,6 +247,7 @@ impl World {
                 id,
                 up: true,
                 incarnation,
+                lapsed: false,
                 acquisitions: 0,
                 noticed: false,
                 adopter: None,
@@ -221,6 +282,10 @@ impl World {
                 gate: Gate::Store,
                 admitted: None,
                 next,
+                window: Vec::new(),
+                contiguous: true,
+                numbers: Vec::new(),
+                forgotten: false,
                 homeless: false,
                 dead: false,
             })
@@ -233,11 +298,18 @@ impl World {
             contents: Shared::new(Vec::new()),
             pushes: Shared::new(Vec::new()),
             late: Shared::new(Vec::new()),
+            kept: None,
+            member: Member::default(),
+            told: Shared::new(Vec::new()),
             ghost: Shared::new(Ghost::default()),
             budget: config.budget.clone(),
         };
         if !config.unborn {
             world.start_on_first_host(config);
+        }
+        world.join();
+        if config.budget.regress > 0 && config.budget.keep == 0 {
+            world.kept = Some(world.store.clone());
         }
         world
     }
@@ -265,7 +337,8 @@ impl World {
         );
         self.execute(config, Request::Settle { lease: lease.clone() });
         self.host_mut(0).noticed = false;
-        let run = Content::empty().run(lease, SnapshotNumber(0));
+        let life = self.store.record(&room()).map(|record| record.life).unwrap_or_default();
+        let run = Content::empty().run(lease, life, SnapshotNumber(0));
         self.host_mut(0).run = Some(Run { live: true, ..run });
         self.open_gates(0, config);
         // With no sender under way, the gates open at once.
@@ -300,7 +373,7 @@ impl World {
 
     /// Whether a host's present session is unlapsed, by the store.
     pub(super) fn in_session(&self, host: usize) -> bool {
-        self.store.is_alive(&self.hosts[host].incarnation)
+        !self.hosts[host].lapsed && self.store.is_alive(&self.hosts[host].incarnation)
     }
 
     /// Notes the first invariant that broke.
@@ -315,16 +388,25 @@ impl World {
 
 impl Content {
     pub(super) fn empty() -> Self {
-        Self { consumer: Consumer::default(), state: Vec::new(), mailbox: Vec::new() }
+        Self {
+            consumer: Consumer::default(),
+            state: Vec::new(),
+            mailbox: Vec::new(),
+            published: 0,
+            pending: Vec::new(),
+        }
     }
 
-    pub(super) fn run(self, lease: Lease, number: SnapshotNumber) -> Run {
+    pub(super) fn run(self, lease: Lease, life: Life, number: SnapshotNumber) -> Run {
         Run {
             lease,
+            life,
             saved: Some(self.clone()),
             consumer: self.consumer,
             state: self.state,
             mailbox: self.mailbox,
+            published: self.published,
+            pending: self.pending,
             number,
             behind: false,
             live: false,
@@ -332,17 +414,24 @@ impl Content {
     }
 }
 
-/// Opens a session that only an explicit step ends.
-pub(super) fn open(store: &mut Store, id: &HostId) -> Incarnation {
-    let spec = SessionSpec {
+/// A session's time: longer than anything here takes.
+pub(super) const TTL: u64 = 1 << 40;
+
+/// What a host says of itself.
+pub(super) fn spec(proved: Generation) -> SessionSpec {
+    SessionSpec {
         state: HostState::Ready,
         load: 0,
         capacity: 1,
         kinds: BTreeMap::new(),
-        proved: Default::default(),
+        proved,
         holds: None,
-    };
-    match store.open_session(id, 1 << 40, spec) {
+    }
+}
+
+/// Opens a session that only an explicit step ends.
+pub(super) fn open(store: &mut Store, id: &HostId) -> Incarnation {
+    match store.open_session(id, TTL, spec(Generation::default())) {
         OpenAnswer::Opened(incarnation) => incarnation,
         OpenAnswer::Taken { .. } => panic!("the session before has ended"),
     }

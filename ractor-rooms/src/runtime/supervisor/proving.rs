@@ -70,7 +70,19 @@ impl Supervisor {
         let stale = slot.lease.as_ref().is_some_and(|lease| core.is_stale(room, lease));
         if let Some(giving) = &mut slot.giving {
             if *giving.machine.goal() == Goal::Retake {
-                return false; // it is taken back once every host has proved what it has
+                let me = core.incarnation();
+                let taken = slot.lease.as_ref().is_some_and(|lease| lease.owner.by == me);
+                if !taken || !stale {
+                    return false; // it is taken back once every host has proved what it has
+                }
+                // It was taken back in this session, and the store may have forgotten that.
+                let token = giving.token;
+                let settles =
+                    |a: &Adopting| !matches!(a.machine.state(), AdopterState::Live { .. });
+                if slot.adopter.as_ref().is_some_and(settles) {
+                    self.reassert(room, token);
+                }
+                return true;
             }
             let over = matches!(
                 giving.machine.state(),
