@@ -189,7 +189,8 @@ impl<R: RoomActor> Route<R> {
         if self.core.is_stopped() {
             return Err(RoomErr::HostStopped { message });
         }
-        let frame = match self.encode(&message) {
+        let (encoded, call) = self.encode(&message);
+        let frame = match encoded {
             Ok(frame) => frame,
             Err(CodecErr::TooLarge { size, limit }) => {
                 return Err(RoomErr::TooLarge { size, limit, message });
@@ -209,7 +210,7 @@ impl<R: RoomActor> Route<R> {
             }
         };
         let deadline = Some(self.core.clock.mark() + timeout);
-        let parcel = Parcel { frame, deadline, done: Some(Box::new(done)), again: false };
+        let parcel = Parcel { frame, deadline, done: Some(Box::new(done)), again: false, call };
         match self.courier.send(parcel) {
             Ok(()) => Ok(()),
             Err(_) => match slot.lock().take() {
@@ -220,9 +221,10 @@ impl<R: RoomActor> Route<R> {
         }
     }
 
-    fn encode(&self, message: &R::Msg) -> Result<Bytes, CodecErr> {
+    /// A message as bytes, and the call that asks with it.
+    fn encode(&self, message: &R::Msg) -> (Result<Bytes, CodecErr>, Option<u64>) {
         let limit = self.core.config.max_message_bytes;
-        self.core.scope().run(|| encode_message(message, R::MESSAGE_VERSION, limit))
+        self.core.scope().run_for_call(|| encode_message(message, R::MESSAGE_VERSION, limit))
     }
 
     /// A live room runs here, with this mailbox, in a life of which it has received up to `seq`.
