@@ -209,7 +209,7 @@ async fn a_blocked_room_is_tried_on_another_host_than_the_one_that_failed<C: Cla
 async fn a_source_waits_for_an_adopter_that_takes_its_time<C: Class>() {
     let lab = Lab::default();
     let quick = |c: &mut HostConfig| {
-        c.restore_timeout = Duration::from_secs(1);
+        c.restore_timeout = Duration::from_secs(2); // twice and the offer's: 4.2 s
         c.offer_timeout = Duration::from_millis(200);
     };
     let (a, b) = (lab.host_with("a", quick).await, lab.host_with("b", quick).await);
@@ -219,7 +219,7 @@ async fn a_source_waits_for_an_adopter_that_takes_its_time<C: Class>() {
     show(&room).await;
     // What the source does not hear of is what the adopter reads.
     lab.go_unheard(&room).await;
-    for _ in 0..40 {
+    for _ in 0..60 {
         room.send(PadMsg::Linger { ms: 100 }).await.unwrap();
     }
     lab.lose_pushes(false);
