@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use ractor::rpc::CallResult;
 use ractor_rooms::clock::Clock;
-use ractor_rooms::id::{Activation, Epoch};
+use ractor_rooms::id::{Activation, Epoch, HostId};
 use ractor_rooms::protocol::Record;
+use ractor_rooms::protocol::placement::place;
 use ractor_rooms::protocol::record::{
     AcquireAnswer, Answer, DeclineReason, Phase, RecordLimits, Request, Seen,
 };
@@ -13,8 +14,8 @@ use ractor_rooms::testing::{Fault, FaultPlan, Operation};
 use ractor_rooms::transport::Transport;
 use ractor_rooms::{HostConfig, MigrationErr, RoomErr, RoomFault};
 use ractor_rooms_tests::holes::{
-    Class, DOOMED, Durable, Lab, Live, Pad, PadMsg, Upgrade, What, eventually, in_time, key_placed,
-    leaving, migrate, migrating, note, notes, pad, room_id, show, stop,
+    Class, DOOMED, Durable, Lab, Live, Pad, PadMsg, Upgrade, What, eventually, host_id, in_time,
+    key_placed, leaving, migrate, migrating, note, notes, pad, room_id, show, stop,
 };
 
 use super::both;
@@ -185,14 +186,22 @@ async fn h_11_a_room_goes_on_elsewhere_when_its_first_heir_cannot_read_it<C: Cla
 async fn a_blocked_room_is_tried_on_another_host_than_the_one_that_failed<C: Class>() {
     let limits = RecordLimits { failed_adoptions: 1, blocked_ms: 200, ..RecordLimits::default() };
     let lab = Lab::with(limits);
-    let key = key_placed::<C>("b", &["b", "c"]);
-    let (a, c) = (lab.host("a").await, lab.host("c").await);
-    lab.bring::<C>(&key, &c, "a").await;
+    // On `a` while there is one, whose host nothing is read from that it cannot read; then on `b`.
+    let hosts = ["a", "b", "c"].map(host_id);
+    let first = |key: &str, of: &[HostId]| place(&room_id::<C>(key), of).cloned();
+    let mut keys = (0..10_000).map(|i| format!("pad-{i}"));
+    let mine = |key: &String| {
+        first(key, &hosts).as_ref() == Some(&hosts[0])
+            && first(key, &hosts[1..]).as_ref() == Some(&hosts[1])
+    };
+    let key = keys.find(mine).expect("a key that is placed there");
+    lab.stage.upgrade(Upgrade::Fail);
+    // `c` places it, and comes last: it knows of both others.
+    let (a, b) = (lab.host("a").await, lab.newer("b", |_| {}).await);
+    let c = lab.host("c").await;
     let room = pad::<C>(&c, &key);
     room.send(note(S, 1)).await.unwrap();
-    show(&room).await;
-    lab.stage.upgrade(Upgrade::Fail);
-    let b = lab.newer("b", |_| {}).await;
+    assert_eq!(show(&room).await.host, "a");
     stop(&[&a]).await;
     room.send(note(S, 2)).await.unwrap();
     lab.record_when::<C>(&key, "the other has it", |r| {
