@@ -276,6 +276,10 @@ impl HostCore {
             healing: false,
             members: Vec::new(),
         });
+        // Those who were here before are told; this one comes into the life that is.
+        if life > watch.life {
+            watch.enter(life);
+        }
         watch.members.push((member, queue.clone()));
         Ok((member, queue))
     }
