@@ -95,6 +95,11 @@ impl<C: DeliveryClass> Client<C> {
         self.call(DocumentMsg::Whereabouts).await
     }
 
+    /// The same, once and not for long: who asks all the time asks again.
+    pub(crate) async fn glimpse(&self) -> Result<Sighting, ClientErr> {
+        self.ask(&DocumentMsg::Whereabouts, ASKED_FOR).await
+    }
+
     /// Fetches the text, page by page.
     pub(crate) async fn text(&self) -> Result<String, ClientErr> {
         let mut text = String::new();

@@ -43,6 +43,8 @@ pub(crate) struct Outcome {
     pub(crate) sha256: String,
     /// Whether that text is the known one.
     pub(crate) matches: bool,
+    /// Whether it is what comes of the edits that the room has handled: the known one, unless some were undone.
+    pub(crate) accounted_for: bool,
     /// Edits that did not fit the text when they were handled.
     pub(crate) misfits: u64,
     /// Whether the dead weight came through unchanged.
@@ -73,7 +75,10 @@ pub(crate) struct Summary {
     foreign: u64,
     misfits: u64,
     sha256: String,
+    /// Whether each text is the known one, to the letter.
     matches: bool,
+    /// Whether nothing is missing but what a roll-back or a host told of. So it is where each text matches.
+    missing_is_reported: bool,
     ballast_intact: bool,
     pause_us: PauseMicros,
     /// The largest snapshot.
@@ -125,7 +130,9 @@ impl Summary {
         outcomes.iter().for_each(|outcome| verdict += outcome.verdict);
         let moves: Vec<Move> = outcomes.iter().flat_map(|o| o.moves.iter().copied()).collect();
         // The documents have one text; if one differs, it is the one to show.
-        let shown = outcomes.iter().find(|o| !o.matches).or(outcomes.first());
+        let differs = |o: &&Outcome| !o.matches;
+        let shown = outcomes.iter().find(|o| !o.accounted_for);
+        let shown = shown.or_else(|| outcomes.iter().find(differs)).or(outcomes.first());
         let writers = u64::from(options.writers);
         let mut summary = Self {
             all_right: false,
@@ -144,6 +151,7 @@ impl Summary {
             misfits: outcomes.iter().map(|o| o.misfits).sum(),
             sha256: shown.map(|o| o.sha256.clone()).unwrap_or_default(),
             matches: shown.is_some_and(|o| o.matches),
+            missing_is_reported: shown.is_some_and(|o| o.accounted_for) && verdict.lost == 0,
             ballast_intact: outcomes.iter().all(|o| o.ballast_intact),
             pause_us: PauseMicros::of(&moves),
             snapshot_bytes: moves.iter().map(|one| one.snapshot_bytes).max().unwrap_or(0),
@@ -163,7 +171,7 @@ impl Summary {
             elapsed_ms: elapsed.as_millis().try_into().unwrap_or(u64::MAX),
             problems: outcomes.iter().flat_map(|o| o.problems.iter().cloned()).collect(),
         };
-        summary.all_right = summary.matches
+        summary.all_right = summary.missing_is_reported
             && verdict.is_clean()
             && (options.delivery == Class::Live || verdict.rolled_back == 0)
             && summary.moves == summary.moves_asked
@@ -270,7 +278,11 @@ impl fmt::Display for Summary {
                 writeln!(f, "reported   {} lost by the store", HumanCount(self.reported))?;
             }
         }
-        let text = if self.matches { "matches" } else { "DIFFERS" };
+        let text = match (self.matches, self.missing_is_reported) {
+            (true, _) => "matches",
+            (false, true) => "lacks what was told to be missing, and nothing else",
+            (false, false) => "DIFFERS",
+        };
         writeln!(f, "text       {text} (sha256 {})", self.sha256)?;
         if self.move_retries > 0 {
             let retries = HumanCount(self.move_retries);

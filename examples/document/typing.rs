@@ -141,7 +141,8 @@ async fn judge<C: DeliveryClass>(
     let undone = outcome.verdict.rolled_back + outcome.verdict.reported > 0;
     let (end, misfits) =
         if undone { typed(&stage.script, WRITER, &journal) } else { (stage.script.end.clone(), 0) };
-    outcome.matches = text == end;
+    outcome.matches = text == stage.script.end;
+    outcome.accounted_for = text == end;
     outcome.misfits = audit.misfits.abs_diff(misfits);
     outcome.ballast_intact = audit.ballast_sha256 == stage.ballast_sha256;
     Ok(())

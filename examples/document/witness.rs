@@ -1,6 +1,6 @@
 //! Somebody who notes where a document room says that it runs, and when it says that it went back.
 //!
-//! Of a live room it is a member. A durable room is asked again and again: what it emits follows from its log
+//! Of a live room it is a member. A durable room is asked again and again, also while it has not answered: what it emits follows from its log
 //! and does not depend on who runs it, and its calls survive its hosts.
 
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use ractor_rooms::clock::Clock;
 use ractor_rooms::{Delivery, EventStream, RoomEvent, RoomRef};
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{sleep, timeout};
 
 use super::client::{Calls, Client, PATIENCE};
@@ -20,6 +20,9 @@ const AFTER_FAILURE: Duration = Duration::from_millis(100);
 
 /// How often one of all durable rooms is asked where it is.
 const BETWEEN_QUESTIONS: Duration = Duration::from_millis(20);
+/// So many questions may wait for one room's answer. A question may be lost with its store, and must not keep the
+/// next from being asked: it is the room that is timed, and not its caller's patience.
+const MOST_QUESTIONS: usize = 64;
 
 /// What a room said of itself.
 #[derive(Clone, Debug, Default)]
@@ -44,6 +47,8 @@ impl Account {
                 }
             }
             RoomEvent::RolledBack { .. } => self.went_back = true,
+            // What is missing then shows in its journal.
+            RoomEvent::BornAgain => {}
             RoomEvent::Lagged(count) => self.missed += count,
             RoomEvent::Missed { from, to } => self.missed += (to.0 + 1).saturating_sub(from.0),
             _ => self.missed += 1,
@@ -148,14 +153,23 @@ async fn ask<C: DeliveryClass>(
     clock: Clock,
     pause: Duration,
 ) {
+    let client = Arc::new(client);
+    let mut asked = JoinSet::new();
     loop {
-        match client.whereabouts().await {
-            Ok(seen) => {
-                account.lock().unwrap_or_else(PoisonError::into_inner).see(clock.mark(), seen)
+        let (client, account, clock) = (Arc::clone(&client), Arc::clone(&account), clock.clone());
+        asked.spawn(async move {
+            match client.glimpse().await {
+                Ok(seen) => {
+                    account.lock().unwrap_or_else(PoisonError::into_inner).see(clock.mark(), seen);
+                }
+                Err(why) => tracing::debug!(%why, "not told where the room is"),
             }
-            Err(why) => tracing::debug!(%why, "not told where the room is"),
-        }
+        });
         sleep(pause).await;
+        while asked.try_join_next().is_some() {}
+        if asked.len() >= MOST_QUESTIONS {
+            asked.join_next().await;
+        }
     }
 }
 

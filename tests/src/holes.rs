@@ -228,6 +228,8 @@ pub enum PadMsg {
     Keep(Reply<u64>),
     /// Kept replies get this answer.
     Answer(u64),
+    /// The handler takes so long.
+    Linger { ms: u64 },
     /// Asks for a checkpoint.
     Save,
     /// Shows everything.
@@ -352,6 +354,7 @@ impl<C: Class, const V: u32> RoomActor for Pad<C, V> {
                 let mut open = self.stage.0.open.subscribe();
                 let _ = open.wait_for(|open| open.contains(&gate)).await; // the stage is here
             }
+            PadMsg::Linger { ms } => tokio::time::sleep(Duration::from_millis(ms)).await,
             PadMsg::Relay { from, number, to } => {
                 self.note(ctx, from, number, state).await;
                 ctx.send_to::<Pad<Durable>>(to, note(RELAYED, number))

@@ -14,6 +14,7 @@ fn good() -> Outcome {
         moves: vec![moved(300, 10), moved(100, 20)],
         sha256: "5eed".into(),
         matches: true,
+        accounted_for: true,
         ballast_intact: true,
         ..Outcome::default()
     }
@@ -43,7 +44,7 @@ fn anything_wrong_in_one_document_shows() {
         |o| o.verdict.doubled = 1,
         |o| o.verdict.reordered = 1,
         |o| o.verdict.foreign = 1,
-        |o| o.matches = false,
+        |o| (o.matches, o.accounted_for) = (false, false),
         |o| o.misfits = 1,
         |o| o.ballast_intact = false,
         |o| o.edits = 0,
@@ -69,9 +70,35 @@ fn a_late_problem_spoils_the_run() {
 
 #[test]
 fn a_text_that_differs_is_the_one_shown() {
-    let other = Outcome { sha256: "bad".into(), matches: false, ..good() };
-    let summary = summary(&[good(), other]);
-    assert_eq!((summary.sha256.as_str(), summary.matches), ("bad", false));
+    let bad = Outcome { sha256: "bad".into(), matches: false, accounted_for: false, ..good() };
+    let short = Outcome { sha256: "short".into(), matches: false, ..good() };
+    let all = [good(), short, bad];
+    for (shown, of) in [("short", &all[..2]), ("bad", &all)] {
+        let summary = summary(of);
+        assert_eq!((summary.sha256.as_str(), summary.matches), (shown, false));
+    }
+}
+
+#[test]
+fn a_text_that_lacks_what_was_reported_does_not_match_and_is_all_right() {
+    let mut short = Outcome { matches: false, ..good() };
+    short.verdict.reported = 1;
+    let told = summary(&[good(), short.clone()]);
+    assert!(told.all_right());
+    let json = serde_json::to_value(&told).unwrap();
+    assert_eq!((&json["matches"], &json["missing_is_reported"]), (&false.into(), &true.into()));
+    let text = told.to_string();
+    assert!(
+        text.contains("\ntext       lacks what was told to be missing, and nothing else ("),
+        "{text}"
+    );
+    // One message more than was told of.
+    short.verdict.lost = 1;
+    let untold = summary(&[good(), short]);
+    let json = serde_json::to_value(&untold).unwrap();
+    assert_eq!((&json["matches"], &json["missing_is_reported"]), (&false.into(), &false.into()));
+    assert!(!untold.all_right());
+    assert!(untold.to_string().contains("\ntext       DIFFERS ("));
 }
 
 #[test]
@@ -108,7 +135,7 @@ fn the_json_has_what_was_promised() {
         assert!(json["pause_us"][field].is_u64(), "{field}");
     }
     assert_eq!(json["sha256"], "5eed");
-    assert_eq!(json["matches"], true);
+    assert_eq!((&json["matches"], &json["missing_is_reported"]), (&true.into(), &true.into()));
     assert!(json.get("ping_us").is_none());
 }
 

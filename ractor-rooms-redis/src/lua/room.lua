@@ -171,7 +171,8 @@ local function note_decline(r, host, why, is_failure, failed_adoptions, blocked_
   end
   if is_failure then add(r, 'failures') end
   if is_failure and tonumber(m.failures) >= failed_adoptions then
-    set(r, 'declined', '')
+    -- Who failed is not the first to be asked when the room is tried again.
+    if there then set(r, 'declined', host) end
     set_phase(r, 'B', '', f0(now() + blocked_ms), why, '')
   else
     set_phase(r, 'D', '', '', why, '')

@@ -7,6 +7,8 @@
 //! message a sender asks for the room's life, so that every message names one.
 
 #[cfg(test)]
+mod rest_test;
+#[cfg(test)]
 mod step_test;
 #[cfg(test)]
 mod window_test;
@@ -29,15 +31,18 @@ pub struct Sender {
     kept: u64,
     /// How many messages at the head of the queue were accepted before, and go again.
     recalled: u64,
-    /// Another generation has begun since the store last answered for this life.
+    /// Another generation has begun since the store last answered for this life, or it has no record of it.
     doubted: bool,
+    /// It has rested, and asks before its next message whether its life goes on.
+    asks: bool,
     state: State,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum State {
     Idle,
-    /// The room's life is asked for, before `count` messages go out that shall name it.
+    /// The room's life is asked for, before `count` messages go out that shall name it; or, with none, what the
+    /// store still has of what it accepted.
     Greeting {
         count: u64,
     },
@@ -80,6 +85,8 @@ pub enum SenderEvent {
     GiveUp,
     /// The store is in another generation: it may have lost what it accepted. Not while an append is out.
     Forgotten,
+    /// There has been no record of the room for so long that nobody brings it back.
+    Gone,
 }
 
 /// Why messages are handed back.
@@ -189,8 +196,16 @@ impl Sender {
             kept: 0,
             recalled: 0,
             doubted: false,
+            asks: false,
             state: State::Idle,
         }
+    }
+
+    /// Where its numbers stand, for one that goes on from there later; `None` when something is under way, when
+    /// there is nothing to know, or when they are kept elsewhere.
+    pub fn rest(&self) -> Option<Self> {
+        let rests = self.state == State::Idle && self.recalled == 0 && !self.replays;
+        (rests && self.accepted > Number(0)).then(|| Self { asks: true, kept: 0, ..self.clone() })
     }
 
     /// A sender that continues a producer's numbers, which live in its room's snapshot.
@@ -271,12 +286,15 @@ impl Sender {
             SenderEvent::Expired { count } => Ok(self.expired(count)),
             SenderEvent::GiveUp => Ok(self.give_up()),
             SenderEvent::Forgotten => self.forgotten(),
+            SenderEvent::Gone => Ok(self.gone()),
         }
     }
 
     fn ready(&mut self, waiting: u64) -> Vec<SenderAction> {
         match self.state {
-            State::Idle if waiting > 0 && self.life.is_none() => {
+            State::Idle | State::Greeting { count: 0 }
+                if waiting > 0 && (self.life.is_none() || self.asks) =>
+            {
                 self.state = State::Greeting { count: waiting };
                 vec![self.greet()]
             }
@@ -362,10 +380,28 @@ impl Sender {
         }
     }
 
+    /// What was accepted is lost with the room.
+    fn gone(&mut self) -> Vec<SenderAction> {
+        if !matches!(self.state, State::Greeting { count: 0 }) {
+            return Vec::new();
+        }
+        let lost = self.accepted;
+        self.restart(false, 0);
+        self.life = None;
+        self.highest = Seq(0);
+        let report = SenderAction::ReportLost { from: Number(1), to: lost };
+        if lost > Number(0) { vec![report] } else { Vec::new() }
+    }
+
     /// Whether what is sent again is in the log is not known: it is given up only by a withdrawal.
     fn forgotten(&mut self) -> Result<Vec<SenderAction>, Rejection> {
         let count = self.kept;
         let state = match self.state {
+            // What it has may not be sent to any more: it is asked what it has.
+            State::Idle if count == 0 && self.accepted > Number(0) && !self.replays => {
+                self.asks = true;
+                State::Greeting { count: 0 }
+            }
             State::Idle if count == 0 => State::Idle,
             State::Idle => State::Repeating { count, doubtful: true },
             State::Greeting { count: waiting } => {
@@ -476,6 +512,7 @@ impl Sender {
             }
             AppendAnswer::OtherLife { life } => self.born_again(doubtful, count, life),
             AppendAnswer::Missing => {
+                self.doubt_the_life();
                 self.state = State::Repeating { count, doubtful };
                 vec![SenderAction::FindHost { create: true }, SenderAction::Backoff]
             }
@@ -500,9 +537,15 @@ impl Sender {
         actions
     }
 
+    /// A record is never deleted: where there is none, the store has lost it, with what was accepted.
+    fn doubt_the_life(&mut self) {
+        self.doubted |= self.accepted > Number(0);
+    }
+
     /// Notes the life that an answer named. `seq` begins anew in each.
     fn enter(&mut self, life: Life) {
         self.doubted = false;
+        self.asks = false;
         if self.life != Some(life) {
             self.life = Some(life);
             self.highest = Seq(0);
@@ -515,6 +558,7 @@ impl Sender {
         self.kept = 0;
         self.recalled = 0;
         self.epoch = 0;
+        self.asks = false;
         self.state = State::Idle;
         doubtful.then_some(SenderAction::ReportUnknown { count })
     }
@@ -529,13 +573,15 @@ impl Sender {
 
     /// What the former life had accepted was handled, unless it ended because the store had forgotten it.
     fn born_again(&mut self, doubtful: bool, count: u64, life: Life) -> Vec<SenderAction> {
-        let lost = if self.doubted { self.accepted } else { Number(0) };
-        let mut actions = self.ended(doubtful, count, Refusal::OtherLife { life });
-        if lost > Number(0) {
-            actions.insert(0, SenderAction::ReportLost { from: Number(1), to: lost });
-        }
+        let lost = self.lost_with_its_life();
+        let ended = self.ended(doubtful, count, Refusal::OtherLife { life });
         self.enter(life);
-        actions
+        lost.into_iter().chain(ended).collect()
+    }
+
+    fn lost_with_its_life(&self) -> Option<SenderAction> {
+        let lost = if self.doubted { self.accepted } else { Number(0) };
+        (lost > Number(0)).then_some(SenderAction::ReportLost { from: Number(1), to: lost })
     }
 
     fn accept_up_to(&mut self, last: Number, seq: Seq, count: u64) -> Vec<SenderAction> {
@@ -554,19 +600,33 @@ impl Sender {
             AppendAnswer::Accepted { last, seq, life, .. } => {
                 self.enter(life);
                 self.highest = self.highest.max(seq);
+                self.state = State::Idle;
+                let mut actions = Vec::new();
                 if !self.replays {
+                    if last < self.accepted {
+                        actions = self.turned_back(last).1;
+                    }
                     self.kept = if self.accepted == last { self.kept } else { 0 };
                     self.accepted = last;
                 }
-                self.state = State::Idle;
-                vec![SenderAction::Next]
+                actions.push(SenderAction::Next);
+                actions
             }
+            // Nothing was sent into it yet: what waits goes into the life that is.
             AppendAnswer::OtherLife { life } => {
+                let lost = self.lost_with_its_life();
+                self.restart(false, 0);
                 self.enter(life);
-                self.state = State::Idle;
-                vec![SenderAction::Next]
+                self.highest = Seq(0);
+                lost.into_iter().chain([SenderAction::Next]).collect()
+            }
+            // A room that nothing waits for is not born for the question.
+            AppendAnswer::Missing if count == 0 => {
+                self.doubt_the_life();
+                vec![SenderAction::Backoff]
             }
             AppendAnswer::Missing => {
+                self.doubt_the_life();
                 vec![SenderAction::FindHost { create: true }, SenderAction::Backoff]
             }
             AppendAnswer::Closed { reason } => self.ended(false, count, Refusal::Closed { reason }),
@@ -616,6 +676,7 @@ impl Sender {
             // Nothing was fenced: a record that comes to be could still take a late copy. Its numbers stay
             // taken until the withdrawal has one to take effect on.
             AppendAnswer::Missing => {
+                self.doubt_the_life();
                 vec![SenderAction::FindHost { create: true }, SenderAction::Backoff]
             }
             // None of these answers an empty batch; ask again.

@@ -185,6 +185,9 @@ pub enum SourceEvent {
     Released,
     /// A deadline passed.
     Fired(SourceTimer),
+    /// The deadline for the adopter passed, and it lives and has not given the room back: it takes its time for a
+    /// long log, of which it takes some each time that its own deadline passes.
+    Progressed,
     /// The store is in another generation: it may have forgotten whatever it said, and nothing that was
     /// sent under the lease takes effect any more.
     OtherGeneration,
@@ -314,6 +317,7 @@ impl Source {
                 Ok(Vec::new())
             }
             SourceEvent::Fired(SourceTimer::Offer | SourceTimer::Relay | SourceTimer::Retake)
+            | SourceEvent::Progressed
             | SourceEvent::Reopened
             | SourceEvent::Uploaded
             | SourceEvent::UploadFailed { .. }
@@ -346,6 +350,7 @@ impl Source {
             // Frozen in time: what is left has deadlines of its own.
             SourceEvent::Fired(SourceTimer::Freeze) => Ok(Vec::new()),
             SourceEvent::Fired(SourceTimer::Offer | SourceTimer::Relay | SourceTimer::Retake)
+            | SourceEvent::Progressed
             | SourceEvent::Reopened
             | SourceEvent::Froze
             | SourceEvent::FreezeFailed(_)
@@ -375,6 +380,7 @@ impl Source {
             SourceEvent::OtherGeneration => Ok(self.reassert()),
             SourceEvent::Fired(SourceTimer::Freeze) => Ok(Vec::new()),
             SourceEvent::Fired(SourceTimer::Offer | SourceTimer::Relay | SourceTimer::Retake)
+            | SourceEvent::Progressed
             | SourceEvent::Reopened
             | SourceEvent::Froze
             | SourceEvent::FreezeFailed(_)
@@ -417,6 +423,7 @@ impl Source {
             SourceEvent::OtherGeneration => Ok(self.reassert()),
             SourceEvent::Fired(SourceTimer::Freeze) => Ok(Vec::new()),
             SourceEvent::Fired(SourceTimer::Offer | SourceTimer::Relay | SourceTimer::Retake)
+            | SourceEvent::Progressed
             | SourceEvent::Reopened
             | SourceEvent::Froze
             | SourceEvent::FreezeFailed(_)
@@ -486,9 +493,8 @@ impl Source {
         match event {
             SourceEvent::Saw(view) => Ok(self.look(&view)),
             SourceEvent::Fired(SourceTimer::Offer) => Ok(self.resume(None)),
-            SourceEvent::Fired(SourceTimer::Freeze | SourceTimer::Relay | SourceTimer::Retake) => {
-                Ok(Vec::new())
-            }
+            SourceEvent::Fired(SourceTimer::Freeze | SourceTimer::Relay | SourceTimer::Retake)
+            | SourceEvent::Progressed => Ok(Vec::new()),
             SourceEvent::Lost => Ok(self.gone()),
             SourceEvent::OtherGeneration => Ok(self.reassert()),
             SourceEvent::Reopened
@@ -528,6 +534,8 @@ impl Source {
         match event {
             SourceEvent::Saw(view) if view.seen.epoch >= epoch => Ok(self.overtaken(&view)),
             SourceEvent::Saw(_) => Ok(vec![SourceAction::Watch]),
+            // A log is bounded, and takes nothing more once it is full: this comes to an end.
+            SourceEvent::Progressed => Ok(vec![SourceAction::Arm(SourceTimer::Relay)]),
             SourceEvent::Fired(SourceTimer::Relay) => {
                 Ok(self.end(Outcome::Abandoned { by }, vec![SourceAction::Release]))
             }
@@ -557,6 +565,7 @@ impl Source {
             // The room is the peer's, whatever becomes of this host's session.
             SourceEvent::Lost
             | SourceEvent::Fired(_)
+            | SourceEvent::Progressed
             | SourceEvent::Saw(_)
             | SourceEvent::OtherGeneration => Ok(Vec::new()),
             SourceEvent::Reopened
@@ -604,7 +613,7 @@ impl Source {
             }
             SourceEvent::Lost => Ok(self.gone()),
             SourceEvent::OtherGeneration => Ok(self.reassert()),
-            SourceEvent::Fired(_) | SourceEvent::Saw(_) => Ok(Vec::new()),
+            SourceEvent::Fired(_) | SourceEvent::Progressed | SourceEvent::Saw(_) => Ok(Vec::new()),
             SourceEvent::Reopened
             | SourceEvent::Froze
             | SourceEvent::FreezeFailed(_)
@@ -659,6 +668,7 @@ impl Source {
             SourceEvent::ReacquireRefused => "ReacquireRefused",
             SourceEvent::Released => "Released",
             SourceEvent::Fired(_) => "Fired",
+            SourceEvent::Progressed => "Progressed",
             SourceEvent::OtherGeneration => "OtherGeneration",
             SourceEvent::Lost => "Lost",
             SourceEvent::Reopened => "Reopened",

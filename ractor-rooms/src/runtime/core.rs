@@ -18,6 +18,7 @@ use tokio::sync::{OnceCell, watch};
 use super::calls::CallTable;
 use super::config::HostConfig;
 use super::courier::Courier;
+use super::courier::rests::Rests;
 use super::events::Watches;
 use super::letters::Letters;
 use super::reply::{Outcome, ReplyAddr, ReplySink};
@@ -141,6 +142,10 @@ pub(crate) struct HostCore {
     /// The number of the first incarnation of this process: calls of an earlier one waited in another.
     born: u64,
     couriers: DashMap<RoomId, Arc<Courier>>,
+    /// Where the numbers of ways stand that were forgotten.
+    rests: Mutex<Rests>,
+    /// Rooms that this host is about to have placed.
+    finding: DashMap<RoomId, ()>,
     routes: DashMap<RoomId, Arc<dyn Any + Send + Sync>>,
     sessions: RwLock<SessionCache>,
     /// One look at the sessions at a time serves all that ask.
@@ -192,6 +197,8 @@ impl HostCore {
             born: incarnation.number,
             incarnation: RwLock::new(incarnation),
             couriers: DashMap::new(),
+            rests: Mutex::default(),
+            finding: DashMap::new(),
             routes: DashMap::new(),
             sessions: RwLock::default(),
             looking: tokio::sync::Mutex::default(),
@@ -428,8 +435,12 @@ impl HostCore {
         }
         self.couriers
             .entry(room.clone())
-            .or_insert_with(|| {
-                Courier::of_host(self.clone(), room.clone(), Producer::Host(self.incarnation()))
+            .or_insert_with(|| match self.rests.lock().take(room) {
+                Some(rest) => Courier::resting(self, room.clone(), rest),
+                None => {
+                    let producer = Producer::Host(self.incarnation());
+                    Courier::of_host(self.clone(), room.clone(), producer)
+                }
             })
             .clone()
     }
@@ -449,24 +460,36 @@ impl HostCore {
 
     /// Forgets the ways to rooms that no handle and no runner here uses and on which nothing is.
     ///
-    /// What was sent on such a way is in the log. A way that is made anew learns from the store which numbers
-    /// are taken, and a room that comes here later reads its log to the end before its gate opens; the runner
+    /// What was sent on such a way is in the log, and where its numbers stand is kept for the next one, so that
+    /// what the store loses of it is noticed. A way of which that is not known any more learns from the store which
+    /// numbers are taken, and a room that comes here later reads its log to the end before its gate opens; the runner
     /// of one that is here holds its way.
     pub(crate) fn forget_unused_ways(&self) {
         // Whoever takes one out of a table does so under its lock, and so does this.
         self.routes.retain(|_, route| Arc::strong_count(route) > 1);
         let old = self.clock.mark().checked_sub(self.config.session_ttl.saturating_mul(2));
-        self.couriers.retain(|_, courier| {
+        self.couriers.retain(|room, courier| {
             if let Some(old) = old {
                 courier.let_go(old);
             }
-            Arc::strong_count(courier) > 1 || courier.is_busy() || courier.holds()
+            if Arc::strong_count(courier) > 1 || courier.is_busy() || courier.holds() {
+                return true;
+            }
+            if let Some(rest) = courier.rest() {
+                self.rests.lock().keep(room.clone(), rest);
+            }
+            false
         });
         self.letters.let_go(self.clock.mark(), self.config.call_timeout);
     }
 
-    /// The store may have lost what it had accepted from this host: sends again what is held of it.
+    /// The store may have lost what it had accepted from this host: sends again what is held of it, and asks what
+    /// became of the rest.
     pub(crate) fn send_again(self: &Arc<Self>) {
+        let resting = self.rests.lock().rooms();
+        for room in resting {
+            self.courier(&room);
+        }
         for courier in self.couriers_in_order() {
             courier.forgotten();
         }
@@ -513,6 +536,21 @@ impl HostCore {
         cache.list = list.clone();
         cache.read_at = Some(read_at);
         Ok(list)
+    }
+
+    /// Has a room placed that nobody runs, unless this host is about that already: each of several looks at the
+    /// record would offer it again to a host that has meanwhile tried and failed.
+    pub(crate) fn find_host_soon(self: &Arc<Self>, room: &RoomId) {
+        if self.finding.insert(room.clone(), ()).is_some() {
+            return;
+        }
+        let (core, room) = (self.clone(), room.clone());
+        self.spawn(async move {
+            if let Err(error) = core.find_host(&room, false).await {
+                tracing::debug!(%room, ?error, "no host was found"); // the sweep finds one
+            }
+            core.finding.remove(&room);
+        });
     }
 
     /// Offers a room that nobody runs to the host that placement names.

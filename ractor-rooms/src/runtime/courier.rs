@@ -2,6 +2,8 @@
 //!
 //! The pure [`Sender`] decides; this file holds the messages, the lock and the clock.
 
+pub(crate) mod rests;
+
 use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,6 +15,7 @@ use parking_lot::Mutex;
 use thiserror::Error;
 
 use super::core::{FindErr, HostCore, RoomFault, unexpected};
+use super::reply::Outcome;
 use super::wire::Segment;
 use crate::id::{Incarnation, Life, Number, Producer, RoomId, Seq};
 use crate::protocol::Sender;
@@ -23,6 +26,9 @@ use crate::protocol::sender::{Refusal, SenderAction, SenderEvent};
 const BATCH_MESSAGES: usize = 512;
 /// Bytes in one append, unless a single message has more.
 const BATCH_BYTES: usize = 256 << 10;
+
+/// Calls whose questions were accepted are looked through beyond so many.
+const FEW_CALLS: usize = 64;
 
 /// Accepted messages that a way holds at most, so that they can be sent again if the store forgets them. It is
 /// also what goes in one append then.
@@ -61,6 +67,8 @@ pub(crate) struct Parcel {
     pub(crate) done: Option<Done>,
     /// Whether the store had accepted it before.
     pub(crate) again: bool,
+    /// The call of this host that it asks for an answer.
+    pub(crate) call: Option<u64>,
 }
 
 pub(crate) struct Courier {
@@ -80,6 +88,12 @@ struct State {
     window: Window,
     /// Whether what was accepted last follows what is held.
     contiguous: bool,
+    /// Calls whose questions were accepted, each with its question's number. Some have been answered since.
+    asked: VecDeque<(Number, u64)>,
+    /// How many of these there are before those that were answered are taken out.
+    most_asked: usize,
+    /// Since when the room has had no record.
+    missing_since: Option<Duration>,
     /// Another generation of the store has begun since the window was sent again.
     forgotten: bool,
     pumping: bool,
@@ -101,6 +115,11 @@ enum Todo {
 impl Courier {
     pub(crate) fn of_host(core: Arc<HostCore>, target: RoomId, producer: Producer) -> Arc<Self> {
         Self::with(&core, target, producer, Sender::new())
+    }
+
+    /// Goes on where a way that was forgotten stood.
+    pub(crate) fn resting(core: &Arc<HostCore>, target: RoomId, rest: rests::Rest) -> Arc<Self> {
+        Self::with(core, target, rest.producer, rest.sender)
     }
 
     /// Goes on with what a room had still to deliver.
@@ -130,6 +149,9 @@ impl Courier {
                 bytes: 0,
                 window: Window { held: VecDeque::new(), bytes: 0, all: core.windows.clone() },
                 contiguous: true,
+                asked: VecDeque::new(),
+                most_asked: FEW_CALLS,
+                missing_since: None,
                 forgotten: false,
                 pumping: false,
                 full: false,
@@ -166,21 +188,28 @@ impl Courier {
     /// or its log is far behind.
     pub(crate) fn let_go(&self, before: Duration) {
         let mut state = self.state.lock();
-        while state.window.held.front().is_some_and(|(at, _)| *at < before) {
+        while state.window.held.front().is_some_and(|(at, ..)| *at < before) {
             state.window.drop_oldest();
         }
         let kept = state.window.held.len() as u64;
         state.sender.keep(kept);
     }
 
-    /// The store may have lost what it had accepted: sends again what is held.
+    /// Where its numbers stand, if there is anything to know and nothing is under way.
+    pub(crate) fn rest(&self) -> Option<rests::Rest> {
+        let state = self.state.lock();
+        let sender = state.sender.rest().filter(|_| state.queue.is_empty())?;
+        Some(rests::Rest { producer: state.producer.clone(), sender })
+    }
+
+    /// The store may have lost what it had accepted: sends again what is held, and asks what it has of the rest.
     pub(crate) fn forgotten(self: &Arc<Self>) {
         let Some(core) = self.core.upgrade() else { return };
         let start = {
             let mut state = self.state.lock();
-            let holds = !state.window.held.is_empty();
-            state.forgotten = true; // seen to before the next message, if there is nothing to send again
-            !state.stopped && holds && !std::mem::replace(&mut state.pumping, true)
+            let knows = state.sender.accepted() > Number(0);
+            state.forgotten = true; // seen to before the next message, if nothing was accepted
+            !state.stopped && knows && !std::mem::replace(&mut state.pumping, true)
         };
         if start {
             let courier = self.clone();
@@ -230,14 +259,15 @@ impl Courier {
     /// Queues a message of a room. It is never given up, so it has no deadline; the room handles nothing
     /// while too many wait.
     pub(crate) fn send_for_room(self: &Arc<Self>, frame: Bytes) {
-        let _ = self.send(Parcel { frame, deadline: None, done: None, again: false }); // fails only without a host
+        let parcel = Parcel { frame, deadline: None, done: None, again: false, call: None };
+        let _ = self.send(parcel); // fails only without a host
     }
 
     /// Queues a message that nobody waits for, with the deadline of a call.
     pub(crate) fn send_errand(self: &Arc<Self>, frame: Bytes) {
         let Some(core) = self.core.upgrade() else { return };
         let deadline = Some(core.clock.mark() + core.config.call_timeout);
-        if self.send(Parcel { frame, deadline, done: None, again: false }).is_err() {
+        if self.send(Parcel { frame, deadline, done: None, again: false, call: None }).is_err() {
             let (room, why) = (self.target.clone(), "too many messages wait".to_owned());
             core.report(RoomFault::Undelivered { room, why });
         }
@@ -248,7 +278,7 @@ impl Courier {
     pub(crate) fn segment(&self, forgotten: bool) -> Segment {
         let state = self.state.lock();
         let kept = if forgotten { state.sender.kept() } else { 0 };
-        let held = state.window.held.iter().map(|(_, frame)| frame);
+        let held = state.window.held.iter().map(|(_, frame, _)| frame);
         let held = held.skip(state.window.held.len().saturating_sub(kept as usize));
         let held = held.take(kept as usize);
         Segment {
@@ -265,6 +295,7 @@ impl Courier {
         state.queue.clear();
         state.bytes = 0;
         state.window.clear();
+        state.asked.clear();
         state.sender = Sender::new();
     }
 
@@ -287,12 +318,7 @@ impl Courier {
                     while let Some(action) = work.pop_front() {
                         match self.act(&core, action).await {
                             Step::Event(event) => {
-                                failures = match &event {
-                                    SenderEvent::Unanswered | SenderEvent::Unsent => {
-                                        failures.saturating_add(1)
-                                    }
-                                    _ => 0,
-                                };
+                                failures = self.count_failures(failures, &event);
                                 work.extend(self.step(event));
                             }
                             Step::Pause => pause = true,
@@ -337,6 +363,14 @@ impl Courier {
         {
             actions = state.sender.step(SenderEvent::GiveUp).unwrap_or_default();
             state.withdrawing_since = Some(now);
+        }
+        if let Some(since) = state.missing_since
+            && actions.is_empty()
+            && now.saturating_sub(since)
+                > core.config.call_timeout.max(core.config.session_ttl.saturating_mul(2))
+        {
+            state.missing_since = None;
+            actions = state.sender.step(SenderEvent::Gone).unwrap_or_default();
         }
         if actions.is_empty() {
             let waiting = batch_len(&state.queue);
@@ -404,6 +438,7 @@ impl Courier {
                 self.append(core, Request::Append { life, producer, epoch, first, batch }).await
             }
             SenderAction::Accept { count } => {
+                self.note_calls(core, count);
                 self.hold(core, count);
                 self.finish(count, |_| Ok(()))
             }
@@ -421,6 +456,7 @@ impl Courier {
             SenderAction::ReportLost { from, to } => {
                 let count = (to.0 + 1).saturating_sub(from.0);
                 core.report(RoomFault::Lost { room: self.target.clone(), count });
+                self.lose_calls(core, from, to);
                 Step::Nothing
             }
             SenderAction::ReportRegressed => {
@@ -428,12 +464,7 @@ impl Courier {
                 Step::Nothing
             }
             SenderAction::FindHost { create: false } => {
-                let (core, room) = (core.clone(), self.target.clone());
-                core.clone().spawn(async move {
-                    if let Err(error) = core.find_host(&room, false).await {
-                        tracing::debug!(%room, ?error, "no host was found"); // the sweep finds one
-                    }
-                });
+                core.find_host_soon(&self.target);
                 Step::Nothing
             }
             SenderAction::FindHost { create: true } => {
@@ -492,7 +523,15 @@ impl Courier {
 
     async fn append(&self, core: &Arc<HostCore>, request: Request) -> Step {
         match core.execute(&self.target, request).await {
-            Ok(Answer::Append(answer)) => Step::Event(SenderEvent::Answered(answer)),
+            Ok(Answer::Append(answer)) => {
+                let mut state = self.state.lock();
+                if matches!(answer, AppendAnswer::Missing) {
+                    state.missing_since.get_or_insert(core.clock.mark());
+                } else {
+                    state.missing_since = None;
+                }
+                Step::Event(SenderEvent::Answered(answer))
+            }
             Ok(other) => {
                 tracing::error!(error = %unexpected(&other), "append");
                 Step::Event(SenderEvent::Unanswered)
@@ -508,6 +547,56 @@ impl Courier {
         }
     }
 
+    /// So many failures in a row, for the pause before the next try. A way on which nothing waits has time.
+    fn count_failures(&self, before: u32, event: &SenderEvent) -> u32 {
+        let most = match event {
+            SenderEvent::Unanswered | SenderEvent::Unsent => u32::MAX,
+            SenderEvent::Answered(AppendAnswer::Missing) if !self.waits() => u32::MAX,
+            // A gate may wait for it, so not for long.
+            SenderEvent::Answered(AppendAnswer::Unproved { .. }) if !self.waits() => 3,
+            _ => 0,
+        };
+        before.saturating_add(1).min(most)
+    }
+
+    fn waits(&self) -> bool {
+        !self.state.lock().queue.is_empty()
+    }
+
+    /// Remembers which calls ask with what was accepted.
+    fn note_calls(&self, core: &HostCore, count: u64) {
+        let mut guard = self.state.lock();
+        let state = &mut *guard;
+        let first = state.sender.accepted().0.saturating_sub(count).saturating_add(1);
+        for (number, parcel) in (first..).zip(state.queue.iter().take(count as usize)) {
+            let Some(call) = parcel.call else { continue };
+            // Numbers that are given again are of another life.
+            while state.asked.back().is_some_and(|(asked, _)| asked.0 >= number) {
+                state.asked.pop_back();
+            }
+            state.asked.push_back((Number(number), call));
+        }
+        if state.asked.len() > state.most_asked {
+            state.asked.retain(|(_, call)| core.calls.waits(*call));
+            state.most_asked = FEW_CALLS.max(state.asked.len().saturating_mul(2));
+        }
+    }
+
+    /// Tells those who ask with messages that the store has lost: nobody answers them, or what answered is gone.
+    fn lose_calls(&self, core: &HostCore, from: Number, to: Number) {
+        let lost: Vec<u64> = {
+            let mut state = self.state.lock();
+            let (lost, kept) =
+                state.asked.drain(..).partition(|(number, _)| (from..=to).contains(number));
+            state.asked = kept;
+            let lost: VecDeque<(Number, u64)> = lost;
+            lost.into_iter().map(|(_, call)| call).collect()
+        };
+        for call in lost {
+            core.calls.complete(call, Outcome::Unknown);
+        }
+    }
+
     /// Holds what was accepted, as far as there is space for it.
     fn hold(&self, core: &HostCore, count: u64) {
         let now = core.clock.mark();
@@ -518,7 +607,7 @@ impl Courier {
             return state.sender.keep(0);
         }
         for parcel in state.queue.iter().take(count as usize) {
-            state.window.add(now, parcel.frame.clone());
+            state.window.add(now, parcel.frame.clone(), parcel.call);
         }
         state.sender.keep(state.window.held.len() as u64);
     }
@@ -534,9 +623,10 @@ impl Courier {
             Producer::Room(..) | Producer::Activation(..) => None, // never given up
         };
         for _ in 0..count {
-            let Some(frame) = state.window.take_newest() else { return };
+            let Some((frame, call)) = state.window.take_newest() else { return };
             state.bytes = state.bytes.saturating_add(frame.len());
-            state.queue.push_front(Parcel { frame, deadline, done: None, again: true });
+            state.asked.retain(|(_, asked)| Some(*asked) != call);
+            state.queue.push_front(Parcel { frame, deadline, done: None, again: true, call });
         }
     }
 
@@ -553,7 +643,14 @@ impl Courier {
         for (i, parcel) in parcels.into_iter().enumerate() {
             let outcome = outcome(i as u64);
             match parcel.done {
-                None if parcel.again => lost += u64::from(outcome.is_err()),
+                None if parcel.again => {
+                    lost += u64::from(outcome.is_err());
+                    if let (Err(_), Some(call), Some(core)) =
+                        (&outcome, parcel.call, self.core.upgrade())
+                    {
+                        core.calls.complete(call, Outcome::Unknown);
+                    }
+                }
                 Some(done) => done(outcome),
                 None => {
                     if let Err(why) = outcome
@@ -615,19 +712,19 @@ impl Drop for Courier {
     }
 }
 
-/// Accepted messages that could be sent again, each with when it was accepted.
+/// Accepted messages that could be sent again, each with when it was accepted and with the call that asks with it.
 struct Window {
-    held: VecDeque<(Duration, Bytes)>,
+    held: VecDeque<(Duration, Bytes, Option<u64>)>,
     bytes: usize,
     /// Bytes that all ways of the host hold.
     all: Arc<AtomicUsize>,
 }
 
 impl Window {
-    fn add(&mut self, at: Duration, frame: Bytes) {
+    fn add(&mut self, at: Duration, frame: Bytes, call: Option<u64>) {
         self.bytes = self.bytes.saturating_add(frame.len());
         self.all.fetch_add(frame.len(), Ordering::Relaxed);
-        self.held.push_back((at, frame));
+        self.held.push_back((at, frame, call));
         while self.held.len() > WINDOW_MESSAGES
             || self.bytes > WINDOW_BYTES
             || (self.all.load(Ordering::Relaxed) > ALL_WINDOWS_BYTES && !self.held.is_empty())
@@ -641,16 +738,19 @@ impl Window {
         self.forget(oldest);
     }
 
-    fn take_newest(&mut self) -> Option<Bytes> {
+    fn take_newest(&mut self) -> Option<(Bytes, Option<u64>)> {
         let newest = self.held.pop_back();
         self.forget(newest)
     }
 
-    fn forget(&mut self, held: Option<(Duration, Bytes)>) -> Option<Bytes> {
-        let (_, frame) = held?;
+    fn forget(
+        &mut self,
+        held: Option<(Duration, Bytes, Option<u64>)>,
+    ) -> Option<(Bytes, Option<u64>)> {
+        let (_, frame, call) = held?;
         self.bytes = self.bytes.saturating_sub(frame.len());
         self.all.fetch_sub(frame.len(), Ordering::Relaxed);
-        Some(frame)
+        Some((frame, call))
     }
 
     fn clear(&mut self) {

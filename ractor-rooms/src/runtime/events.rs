@@ -47,6 +47,9 @@ pub enum RoomEvent<E> {
         /// Why.
         reason: String,
     },
+    /// The room was born again, and nobody told that it had ended: the store lost it with all that was in it, or the
+    /// word of its end. Its events follow with numbers from 1.
+    BornAgain,
     /// An event came that this version of the app cannot read.
     Unreadable {
         /// Its number.
@@ -60,6 +63,7 @@ enum Raw {
     Lagged(u64),
     Missed { from: OutSeq, to: OutSeq },
     Closed { reason: String },
+    BornAgain,
 }
 
 /// The members of this host, by room.
@@ -71,6 +75,8 @@ pub(crate) struct Watches {
 
 struct Watch {
     life: Life,
+    /// Members were told that the last life ended.
+    closed: bool,
     next: OutSeq,
     healing: bool,
     members: Vec<(u64, Arc<Queue>)>,
@@ -138,14 +144,22 @@ impl Watch {
         }
     }
 
+    /// A later life than the one that was known, if one was.
+    fn enter(&mut self, life: Life) {
+        if self.life > Life(0) && !std::mem::take(&mut self.closed) {
+            self.tell(&Raw::BornAgain);
+        }
+        self.life = life;
+        self.next = OutSeq(1);
+    }
+
     /// Takes events in order; `false` when some before them are missing.
     fn take(&mut self, life: Life, first: OutSeq, events: &[Bytes]) -> bool {
         if life != self.life {
             if life < self.life {
                 return true; // late, of a life that ended
             }
-            self.life = life;
-            self.next = OutSeq(1);
+            self.enter(life);
         }
         if first > self.next {
             return false;
@@ -184,6 +198,7 @@ impl Watches {
         {
             watch.life = life.next();
             watch.next = OutSeq(1);
+            watch.closed = true;
             watch.tell(&Raw::Closed { reason: reason.to_owned() });
         }
     }
@@ -221,8 +236,7 @@ impl HostCore {
         match answer {
             Ok(Answer::History { first, events, life }) if life >= watch.life && life.0 > 0 => {
                 if life > watch.life {
-                    watch.life = life;
-                    watch.next = OutSeq(1);
+                    watch.enter(life);
                     return; // the next look reads it from its start
                 }
                 if first > watch.next && !events.is_empty() {
@@ -257,10 +271,15 @@ impl HostCore {
         };
         let mut watch = self.watches.rooms.entry(room.clone()).or_insert_with(|| Watch {
             life,
+            closed: false,
             next,
             healing: false,
             members: Vec::new(),
         });
+        // Those who were here before are told; this one comes into the life that is.
+        if life > watch.life {
+            watch.enter(life);
+        }
         watch.members.push((member, queue.clone()));
         Ok((member, queue))
     }
@@ -317,6 +336,7 @@ impl<R: RoomActor> EventStream<R> {
             Raw::Lagged(n) => RoomEvent::Lagged(n),
             Raw::Missed { from, to } => RoomEvent::Missed { from, to },
             Raw::Closed { reason } => RoomEvent::Closed { reason },
+            Raw::BornAgain => RoomEvent::BornAgain,
         })
     }
 }
@@ -330,5 +350,57 @@ impl<R: RoomActor> Drop for EventStream<R> {
 impl<R: RoomActor> std::fmt::Debug for EventStream<R> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("EventStream").field("room", &self.room).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn watch(life: u64) -> (Watch, Arc<Queue>) {
+        let queue = Arc::new(Queue { state: Mutex::default(), wake: Notify::new(), limit: 9 });
+        let members = vec![(1, queue.clone())];
+        let (life, next) = (Life(life), OutSeq(5));
+        (Watch { life, closed: false, next, healing: false, members }, queue)
+    }
+
+    fn told(queue: &Queue) -> Vec<String> {
+        let items = queue.state.lock().items.drain(..).collect::<Vec<_>>();
+        let name = |item: Raw| match item {
+            Raw::Event { number, .. } => number.to_string(),
+            Raw::Closed { .. } => "closed".to_owned(),
+            Raw::BornAgain => "born again".to_owned(),
+            other => panic!("{other:?}"),
+        };
+        items.into_iter().map(name).collect()
+    }
+
+    #[test]
+    fn members_are_told_that_a_room_was_born_again() {
+        let event = || [Bytes::new()];
+        let (mut lost, queue) = watch(3);
+        assert!(lost.take(Life(7), OutSeq(1), &event()));
+        assert!(lost.take(Life(3), OutSeq(5), &event()), "late");
+        assert!(!lost.take(Life(8), OutSeq(2), &event()), "the first is read");
+        assert!(lost.take(Life(8), OutSeq(1), &event()));
+        assert_eq!(told(&queue), ["born again", "1", "born again", "1"]);
+        // There was no room yet.
+        let (mut first, queue) = watch(0);
+        first.next = OutSeq(1);
+        assert!(first.take(Life(7), OutSeq(1), &event()));
+        assert_eq!(told(&queue), ["1"]);
+    }
+
+    #[test]
+    fn who_was_told_of_the_end_needs_no_telling() {
+        let watches = Watches::default();
+        let (watch, queue) = watch(3);
+        let room = RoomId::new("pad", "x").unwrap();
+        watches.rooms.insert(room.clone(), watch);
+        watches.closed(&room, Life(3), "over");
+        let mut watch = watches.rooms.get_mut(&room).unwrap();
+        assert!(watch.take(Life(7), OutSeq(1), &[Bytes::new()]));
+        assert!(watch.take(Life(9), OutSeq(1), &[Bytes::new()]));
+        assert_eq!(told(&queue), ["closed", "1", "born again", "1"]);
     }
 }

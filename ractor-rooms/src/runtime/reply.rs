@@ -143,6 +143,7 @@ impl<T: DeserializeOwned + Send + 'static> Reply<T> {
             Cell::Port { port, call } => {
                 let scope = scope::current()?;
                 let number = scope.calls.add_as(call, Box::new(waiter(port)));
+                scope::note_call(number);
                 let addr = scope.address(number);
                 *cell = Cell::Addr { addr: addr.clone(), sink: scope.sink, owed: false };
                 Some(addr)

@@ -3,6 +3,9 @@
 //! Lock order: door, then `held`, then the mailbox's queue or the courier's. A send holds the reader side of the door for as
 //! long as it takes to put the message somewhere, which is what a closing gate waits for.
 
+#[cfg(test)]
+mod open_test;
+
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -189,7 +192,8 @@ impl<R: RoomActor> Route<R> {
         if self.core.is_stopped() {
             return Err(RoomErr::HostStopped { message });
         }
-        let frame = match self.encode(&message) {
+        let (encoded, call) = self.encode(&message);
+        let frame = match encoded {
             Ok(frame) => frame,
             Err(CodecErr::TooLarge { size, limit }) => {
                 return Err(RoomErr::TooLarge { size, limit, message });
@@ -209,7 +213,7 @@ impl<R: RoomActor> Route<R> {
             }
         };
         let deadline = Some(self.core.clock.mark() + timeout);
-        let parcel = Parcel { frame, deadline, done: Some(Box::new(done)), again: false };
+        let parcel = Parcel { frame, deadline, done: Some(Box::new(done)), again: false, call };
         match self.courier.send(parcel) {
             Ok(()) => Ok(()),
             Err(_) => match slot.lock().take() {
@@ -220,16 +224,28 @@ impl<R: RoomActor> Route<R> {
         }
     }
 
-    fn encode(&self, message: &R::Msg) -> Result<Bytes, CodecErr> {
+    /// A message as bytes, and the call that asks with it.
+    fn encode(&self, message: &R::Msg) -> (Result<Bytes, CodecErr>, Option<u64>) {
         let limit = self.core.config.max_message_bytes;
-        self.core.scope().run(|| encode_message(message, R::MESSAGE_VERSION, limit))
+        self.core.scope().run_for_call(|| encode_message(message, R::MESSAGE_VERSION, limit))
     }
 
-    /// A live room runs here, with this mailbox, in a life of which it has received up to `seq`.
-    pub(crate) fn open(&self, mailbox: Arc<Mailbox<R>>, life: Life, seq: Seq) {
-        self.received.store(seq.0, Ordering::Release);
+    /// A live room runs here, with this mailbox, in a life of which it has received up to `seq`; if it still `may`
+    /// be opened. Whoever closes the gate says so before, and may have been at the door first: a gate that was opened
+    /// behind the cut would let messages into a mailbox that nobody looks into any more.
+    pub(crate) fn open(
+        &self,
+        mailbox: Arc<Mailbox<R>>,
+        life: Life,
+        seq: Seq,
+        may: impl FnOnce() -> bool,
+    ) {
         {
             let mut door = self.door.write();
+            if !may() {
+                return;
+            }
+            self.received.store(seq.0, Ordering::Release);
             match door.gate.step(GateEvent::RoomLive) {
                 Ok(actions) => {
                     (door.mailbox, door.life) = (Some(mailbox), life);

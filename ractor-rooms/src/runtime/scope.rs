@@ -3,7 +3,7 @@
 //! serde hands no context through, but a reply needs one: which host forwards answers. So it is set for
 //! the time of one encode or decode, which are synchronous, in a thread-local.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
 use super::calls::CallTable;
@@ -35,10 +35,24 @@ impl Scope {
         let _restore = Restore(before); // also when the app's serde code panics
         work()
     }
+
+    /// Runs an encode in this scope, and says which call of this host got an address in it.
+    pub(crate) fn run_for_call<T>(&self, work: impl FnOnce() -> T) -> (T, Option<u64>) {
+        ASKED.set(None); // whatever an encode that panicked left
+        let done = self.run(work);
+        (done, ASKED.take())
+    }
 }
 
 thread_local! {
     static CURRENT: RefCell<Option<Scope>> = const { RefCell::new(None) };
+    /// The call that was written last.
+    static ASKED: Cell<Option<u64>> = const { Cell::new(None) };
+}
+
+/// A call of this host got an address.
+pub(crate) fn note_call(call: u64) {
+    ASKED.set(Some(call));
 }
 
 pub(crate) fn current() -> Option<Scope> {

@@ -13,6 +13,7 @@
 //! has ended finds another token and is dropped.
 
 mod adopting;
+mod beats;
 mod giving;
 mod message;
 mod moving;
@@ -40,6 +41,7 @@ use crate::protocol::session::HostState;
 use crate::protocol::source::{SourceEvent, SourceState};
 use crate::protocol::store::Unrest;
 
+use beats::Beats;
 use message::Inner;
 pub(crate) use message::Responder;
 pub use message::RoomSupervisorMessage;
@@ -74,12 +76,18 @@ pub(crate) struct Supervisor {
     next_activation: u64,
     next_token: u64,
     heartbeat: Option<Duration>,
+    /// Heartbeats that are not answered yet, and what they say.
+    beats: Beats,
     /// When a heartbeat was answered last.
     heard: Duration,
     reconcile_at: Option<Duration>,
     sweeping: bool,
     /// What a sweep found for this host and could not start yet.
     found: VecDeque<Unrest>,
+    /// When the sweep began that found them, and rooms that could not be restored here since: it did not know of
+    /// that, and would have them asked for here again and not of the next host.
+    found_at: Duration,
+    failed: BTreeMap<RoomId, Duration>,
     /// A sweep that left rooms goes on soon.
     sweeping_on: bool,
     reopening: bool,
@@ -114,10 +122,13 @@ impl Actor for RoomSupervisor {
             next_activation: 0,
             next_token: 0,
             heartbeat: None,
+            beats: Beats::default(),
             heard,
             reconcile_at: None,
             sweeping: false,
             found: VecDeque::new(),
+            found_at: Duration::ZERO,
+            failed: BTreeMap::new(),
             sweeping_on: false,
             reopening: false,
             shutdown: None,
@@ -193,7 +204,7 @@ impl Supervisor {
             Inner::HeartbeatFailed { sent_at } => self.heartbeat_failed(sent_at),
             Inner::Reopened { incarnation, sent_at } => self.reopened(incarnation, sent_at),
             Inner::OwnedRead { owned, held } => self.reconcile(owned, held),
-            Inner::UnrestRead { found, more } => self.sweep(found, more),
+            Inner::UnrestRead { found, more, at } => self.sweep(found, more, at),
             Inner::SweepOn => self.sweep_on(),
             Inner::SetState { state } => {
                 self.state = state;

@@ -293,6 +293,9 @@ impl<'a> Room<'a> {
                     next = Some(to.0 + 1);
                 }
                 RoomEvent::Lagged(_) => open = true,
+                RoomEvent::BornAgain if born_again(self.plan, self.record, self.index) => {
+                    (next, open, rolled_back) = (Some(1), false, 0);
+                }
                 RoomEvent::Closed { .. } | RoomEvent::Unreadable { .. } => {
                     broken.push(format!("I5: stream {n}: {event:?}"));
                 }

@@ -4,9 +4,11 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use ractor_rooms::protocol::record::RecordLimits;
+use ractor_rooms::testing::{Fault, Operation};
 use ractor_rooms::{RoomEvent, RoomFault};
 use ractor_rooms_tests::cluster::{Cluster, room_id};
 use ractor_rooms_tests::eventually;
+use ractor_rooms_tests::holes::{Lab, stop};
 use ractor_rooms_tests::rooms::{Class, LedgerMsg};
 use ractor_rooms_tests::wait::in_time;
 
@@ -49,6 +51,35 @@ async fn restarts_lose_double_and_reorder_nothing<C: Class>() {
     cluster.until_on::<C>(0, "busy").await;
     assert_eq!(cluster.faults.all(), []);
     cluster.stop().await;
+}
+
+/// A host says that it has proved what it runs right after another heartbeat, which says that it has not. The store
+/// takes them in the other order, and must not hear of it only with the next one, a third of a session on: nobody may
+/// take a room up before.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_heartbeat_that_is_overtaken_keeps_no_generation_in_doubt() {
+    let lab = Lab::default();
+    // A third of it is far beyond what anything here waits for.
+    let host = lab.host_with("a", |c| c.session_ttl = Duration::from_secs(1_800)).await;
+    let overtaken = lab.next_of("a", Operation::RenewSession, Fault::HoldRequest);
+    lab.store.restart(None);
+    in_time("the first heartbeat is sent", overtaken.hit()).await;
+    eventually("the host is proved", || async {
+        (!lab.store.inspect(|store| store.is_unproved())).then_some(())
+    })
+    .await;
+    let again = lab.next_of("a", Operation::RenewSession, Fault::HoldRequest);
+    overtaken.release();
+    in_time("it is said again", again.hit()).await;
+    again.release();
+    eventually("the session says so", || async {
+        let proves = |store: &ractor_rooms::protocol::store::Store| {
+            store.sessions().iter().all(|s| s.spec.proved == store.generation())
+        };
+        lab.store.inspect(proves).then_some(())
+    })
+    .await;
+    stop(&[&host]).await;
 }
 
 async fn restarts_in_the_middle_of_moves_lose_nothing<C: Class>() {

@@ -4,15 +4,18 @@ use std::time::Duration;
 
 use ractor::rpc::CallResult;
 use ractor_rooms::clock::Clock;
-use ractor_rooms::id::{Activation, Epoch};
+use ractor_rooms::id::{Activation, Epoch, HostId};
 use ractor_rooms::protocol::Record;
-use ractor_rooms::protocol::record::{AcquireAnswer, Answer, DeclineReason, Phase, Request, Seen};
+use ractor_rooms::protocol::placement::place;
+use ractor_rooms::protocol::record::{
+    AcquireAnswer, Answer, DeclineReason, Phase, RecordLimits, Request, Seen,
+};
 use ractor_rooms::testing::{Fault, FaultPlan, Operation};
 use ractor_rooms::transport::Transport;
-use ractor_rooms::{MigrationErr, RoomErr, RoomFault};
+use ractor_rooms::{HostConfig, MigrationErr, RoomErr, RoomFault};
 use ractor_rooms_tests::holes::{
-    Class, DOOMED, Durable, Lab, Live, Pad, PadMsg, Upgrade, What, eventually, in_time, key_placed,
-    leaving, migrate, migrating, note, notes, pad, room_id, show, stop,
+    Class, DOOMED, Durable, Lab, Live, Pad, PadMsg, Upgrade, What, eventually, host_id, in_time,
+    key_placed, leaving, migrate, migrating, note, notes, pad, room_id, show, stop,
 };
 
 use super::both;
@@ -25,6 +28,8 @@ both! {
     h_11_a_room_goes_on_at_its_source_when_the_adopter_hangs_in_upgrade;
     h_11_a_room_goes_on_at_its_source_when_the_adopter_cannot_read_it;
     h_11_a_room_goes_on_elsewhere_when_its_first_heir_cannot_read_it;
+    a_blocked_room_is_tried_on_another_host_than_the_one_that_failed;
+    a_source_waits_for_an_adopter_that_takes_its_time;
     h_24_a_room_that_moved_gets_the_answer_to_its_call;
     h_24_a_room_that_moved_gets_the_timeout_of_its_call;
     h_27_the_notice_of_an_offer_is_lost;
@@ -174,6 +179,63 @@ async fn h_11_a_room_goes_on_elsewhere_when_its_first_heir_cannot_read_it<C: Cla
     let answer = in_time("the call is answered", answer).await.unwrap().unwrap();
     assert!(matches!(answer, CallResult::Success(7)), "{answer:?}");
     stop(&[&b, &c]).await;
+}
+
+/// Given: the host that comes first cannot read a room, and fails so often that the room rests. When: it is tried
+/// again. Then: by the host that can read it.
+async fn a_blocked_room_is_tried_on_another_host_than_the_one_that_failed<C: Class>() {
+    let limits = RecordLimits { failed_adoptions: 1, blocked_ms: 200, ..RecordLimits::default() };
+    let lab = Lab::with(limits);
+    // On `a` while there is one, whose host nothing is read from that it cannot read; then on `b`.
+    let hosts = ["a", "b", "c"].map(host_id);
+    let first = |key: &str, of: &[HostId]| place(&room_id::<C>(key), of).cloned();
+    let mut keys = (0..10_000).map(|i| format!("pad-{i}"));
+    let mine = |key: &String| {
+        first(key, &hosts).as_ref() == Some(&hosts[0])
+            && first(key, &hosts[1..]).as_ref() == Some(&hosts[1])
+    };
+    let key = keys.find(mine).expect("a key that is placed there");
+    lab.stage.upgrade(Upgrade::Fail);
+    // `c` places it, and comes last: it knows of both others.
+    let (a, b) = (lab.host("a").await, lab.newer("b", |_| {}).await);
+    let c = lab.host("c").await;
+    let room = pad::<C>(&c, &key);
+    room.send(note(S, 1)).await.unwrap();
+    assert_eq!(show(&room).await.host, "a");
+    stop(&[&a]).await;
+    room.send(note(S, 2)).await.unwrap();
+    lab.record_when::<C>(&key, "the other has it", |r| {
+        r.settled && r.owner.as_ref().is_some_and(|o| o.by.host.as_str() == "c")
+    })
+    .await;
+    assert!(lab.stage.upgrades("b") > 0, "it was asked first");
+    assert_eq!(show(&room).await.notes, notes(S, 1..=2));
+    stop(&[&b, &c]).await;
+}
+
+/// Given: an adopter reads a log for longer than a source waits for one that hangs. When: it is done.
+/// Then: the move is made, and nobody was told that it was given up.
+async fn a_source_waits_for_an_adopter_that_takes_its_time<C: Class>() {
+    let lab = Lab::default();
+    let quick = |c: &mut HostConfig| {
+        c.restore_timeout = Duration::from_secs(2); // twice and the offer's: 4.2 s
+        c.offer_timeout = Duration::from_millis(200);
+    };
+    let (a, b) = (lab.host_with("a", quick).await, lab.host_with("b", quick).await);
+    lab.bring::<C>("pad", &a, "a").await;
+    let room = pad::<C>(&b, "pad");
+    room.send(note(S, 1)).await.unwrap();
+    show(&room).await;
+    // What the source does not hear of is what the adopter reads.
+    lab.go_unheard(&room).await;
+    for _ in 0..60 {
+        room.send(PadMsg::Linger { ms: 100 }).await.unwrap();
+    }
+    lab.lose_pushes(false);
+    let report = migrate::<C>(&a, "pad", "b").await.expect("the room is moved");
+    assert_eq!(report.to.as_str(), "b");
+    assert_eq!(show(&room).await.host, "b");
+    stop(&[&a, &b]).await;
 }
 
 /// Given: room X calls room Y. When: X moves before the answer, and its old host is stopped.

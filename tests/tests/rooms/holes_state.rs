@@ -236,6 +236,7 @@ async fn h_17_a_member_that_missed_the_end_sees_the_new_life_from_its_start<C: C
     let mut again = in_time("events again", room.events()).await.unwrap();
     in_time("first send", from_a.send(PadMsg::Emit(3))).await.ok(); // the first send may only learn of the new life
     in_time("second send", from_a.send(PadMsg::Emit(3))).await.unwrap();
+    assert_eq!(next(&mut member).await, RoomEvent::BornAgain);
     expect(&mut member, (1..=3).map(|n| (n, n))).await;
     expect(&mut again, (1..=3).map(|n| (n, n))).await;
     drop(pushes);

@@ -251,10 +251,14 @@ impl Record {
 
     /// Back to parked; after several failures in a row, for a while.
     fn note_decline(&mut self, by: HostId, why: DeclineReason, env: &Env<'_>) {
-        self.declined.insert(by);
+        let again = !self.declined.insert(by.clone());
         self.failures = self.failures.saturating_add(u32::from(why.is_failure()));
         let why = if why.is_failure() && self.failures >= env.limits.failed_adoptions {
-            self.declined.clear();
+            // Who failed is not the first to be asked when the room is tried again, or it would be the only one.
+            // Once every host has failed, all but the last come before it.
+            if again {
+                self.declined.retain(|host| *host == by);
+            }
             let retry_after = Millis(env.now.0.saturating_add(env.limits.blocked_ms));
             ParkReason::Blocked { retry_after, why }
         } else {

@@ -257,6 +257,8 @@ fn three_failed_adoptions_block_the_room_for_all_but_its_source() {
     let retry_after = Millis(bench.limits.blocked_ms);
     let why = ParkReason::Blocked { retry_after, why: DeclineReason::DeadlineMissed };
     assert_eq!(bench.record.phase, Phase::Parked { why });
+    // Whoever failed last is asked last when it is tried again, and `c` may be asked once more.
+    assert_eq!(bench.record.declined, [host("b")].into());
     assert!(matches!(bench.acquire("b", 3, bench.seen()), AcquireAnswer::Refused { .. }));
     assert!(matches!(bench.offer("b", 99_999), OfferAnswer::Refused { .. }));
     let record = bench.record.clone();

@@ -7,7 +7,7 @@ use crate::protocol::record::{AppendAnswer, Standing};
 /// answers say that the store knows all three (`last` 8), two of them (7), or none (5). A stranger has not
 /// heard of the room's life, 2.
 const TABLE: &str = "
-    Stranger     | Ready0, GiveUp | =
+    Stranger     | Ready0, GiveUp, Gone | =
     Stranger     | Expired1 | =: Refuse(1 expired), Next
     Stranger     | Expired3 | =: Refuse(3 expired), Next
     Stranger     | Ready9 | Greeting(9) life=?: Greet
@@ -17,22 +17,37 @@ const TABLE: &str = "
     Greeting     | Accepted, AcceptedNoHost | Idle last=8 seq=40: Next
     Greeting     | AcceptedTwo | Idle last=7 seq=40: Next
     Greeting     | AcceptedNone | Idle seq=40: Next
-    Greeting     | OtherLife | Idle seq=0 life=9: Next
-    Greeting     | Missing | =: FindHost(true), Backoff
+    Greeting     | OtherLife | Idle last=0 seq=0 epoch=0 life=9: Next
+    Greeting     | Missing | Greeting(3) life=? doubted: FindHost(true), Backoff
     Greeting     | Closed | Idle last=0 seq=0 epoch=0 life=?: Refuse(3 closed), Next
     Greeting     | Fenced | Idle last=0 epoch=0 life=?: NewProducer(77), Next
     Greeting     | Expired1 | Greeting(2) life=?: Refuse(1 expired)
     Greeting     | Expired3 | Greeting(0) life=?: Refuse(3 expired)
-    Greeting     | GiveUp | =
+    Greeting     | GiveUp, Gone | =
     Greeting     | else | =: Backoff
 
-    Idle         | Ready0, GiveUp | =
+    Greeting0    | Ready0 | =: Greet
+    Greeting0    | Ready9 | Greeting(9) life=?: Greet
+    Greeting0    | Accepted, AcceptedNoHost | Idle last=8 seq=40: Next
+    Greeting0    | AcceptedTwo | Idle last=7 seq=40: Next
+    Greeting0    | AcceptedNone | Idle seq=40: Next
+    Greeting0    | OtherLife | Idle last=0 seq=0 epoch=0 life=9: Next
+    Greeting0    | Missing | Greeting(0) life=? doubted: Backoff
+    Greeting0    | Closed | Idle last=0 seq=0 epoch=0 life=?: Refuse(0 closed), Next
+    Greeting0    | Fenced | Idle last=0 epoch=0 life=?: NewProducer(77), Next
+    Greeting0    | Expired1 | =: Refuse(1 expired)
+    Greeting0    | Expired3 | =: Refuse(3 expired)
+    Greeting0    | GiveUp | =
+    Greeting0    | Gone | Idle last=0 seq=0 epoch=0 life=?: Lost(1-5)
+    Greeting0    | else | =: Backoff
+
+    Idle         | Ready0, GiveUp, Gone | =
     Idle         | Expired1 | =: Refuse(1 expired), Next
     Idle         | Expired3 | =: Refuse(3 expired), Next
     Idle         | Ready9 | Appending(9): Append(6+9)
     Idle         | else | reject
 
-    Appending    | Ready0, Ready9, Expired1, Expired3, GiveUp | =
+    Appending    | Ready0, Ready9, Expired1, Expired3, GiveUp, Gone | =
     Appending    | Fenced | Idle last=0 epoch=0: NewProducer(77), Next
     Appending    | Closed | Idle last=0 seq=0 epoch=0 life=?: Refuse(3 closed), Next
     Appending    | OtherLife | Idle last=0 seq=0 epoch=0 life=9: Refuse(3 life), Next
@@ -43,11 +58,11 @@ const TABLE: &str = "
     Appending    | Partial | Repeating(1) last=7 seq=40: Accept(2), Next
     Appending    | Gap | Repeating(3) last=3 seq=40: Regressed, Lost(4-5), Next
     Appending    | Full | Repeating(3) seq=40: Backoff
-    Appending    | Missing | Repeating(3): FindHost(true), Backoff
+    Appending    | Missing | Repeating(3) doubted: FindHost(true), Backoff
     Appending    | Unanswered | Repeating(3?): Backoff
     Appending    | Unsent     | Repeating(3): Backoff
 
-    Appending?   | Ready0, Ready9, Expired1, Expired3, GiveUp | =
+    Appending?   | Ready0, Ready9, Expired1, Expired3, GiveUp, Gone | =
     Appending?   | Fenced | Idle last=0 epoch=0: Unknown(3), NewProducer(77), Next
     Appending?   | Closed | Idle last=0 seq=0 epoch=0 life=?: Unknown(3), Next
     Appending?   | OtherLife | Idle last=0 seq=0 epoch=0 life=9: Unknown(3), Next
@@ -59,24 +74,24 @@ const TABLE: &str = "
     Appending?   | Gap | Repeating(3?) last=3 seq=40: Regressed, Lost(4-5), Next
     Appending?   | Full | Repeating(3?) seq=40: Backoff
     Appending?   | Unanswered, Unsent | Repeating(3?): Backoff
-    Appending?   | Missing | Repeating(3?): FindHost(true), Backoff
+    Appending?   | Missing | Repeating(3?) doubted: FindHost(true), Backoff
 
-    Repeating    | GiveUp | =
+    Repeating    | GiveUp, Gone | =
     Repeating    | Ready0, Ready9 | Appending(3): Append(6+3)
     Repeating    | Expired1 | Idle: Refuse(1 expired), Next
     Repeating    | Expired3 | Idle: Refuse(3 expired), Next
     Repeating    | else | reject
 
-    Repeating?   | GiveUp | =
+    Repeating?   | GiveUp, Gone | =
     Repeating?   | Ready0, Ready9 | Appending(3?): Append(6+3)
     Repeating?   | Expired1, Expired3 | Withdrawing(3): Withdraw(6)
     Repeating?   | else | reject
 
-    Withdrawing  | Expired1, Expired3 | =
+    Withdrawing  | Expired1, Expired3, Gone | =
     Withdrawing  | Duplicate, DuplicateNoHost, Partial, PartialAll, Gap, Full, Unanswered, Unsent, MoreThanSent | =: Backoff
     Withdrawing  | Ready0, Ready9 | =: Withdraw(6)
     Withdrawing  | Fenced | Idle last=0 epoch=0: Unknown(3), NewProducer(77), Next
-    Withdrawing  | Missing | =: FindHost(true), Backoff
+    Withdrawing  | Missing | Withdrawing(3) doubted: FindHost(true), Backoff
     Withdrawing  | Closed | Idle last=0 seq=0 epoch=0 life=?: Unknown(3), Next
     Withdrawing  | OtherLife | Idle last=0 seq=0 epoch=0 life=9: Unknown(3), Next
     Withdrawing  | AcceptedTwo | Idle last=7 seq=40 epoch=5: Accept(2), Next
@@ -85,11 +100,11 @@ const TABLE: &str = "
     Withdrawing  | AcceptedNone | Idle seq=40 epoch=5: Next
     Withdrawing  | GiveUp | Withdrawing(0): Unknown(3)
 
-    Withdrawing0 | Expired1, Expired3, GiveUp | =
+    Withdrawing0 | Expired1, Expired3, GiveUp, Gone | =
     Withdrawing0 | Duplicate, DuplicateNoHost, Partial, PartialAll, Gap, Full, Unanswered, Unsent, MoreThanSent | =: Backoff
     Withdrawing0 | Ready0, Ready9 | =: Withdraw(6)
     Withdrawing0 | Fenced | Idle last=0 epoch=0: NewProducer(77), Next
-    Withdrawing0 | Missing | =: FindHost(true), Backoff
+    Withdrawing0 | Missing | Withdrawing(0) doubted: FindHost(true), Backoff
     Withdrawing0 | Closed | Idle last=0 seq=0 epoch=0 life=?: Refuse(0 closed), Next
     Withdrawing0 | OtherLife | Idle last=0 seq=0 epoch=0 life=9: Refuse(0 life), Next
     Withdrawing0 | AcceptedTwo | Idle last=7 seq=40 epoch=5: Next
@@ -97,9 +112,10 @@ const TABLE: &str = "
     Withdrawing0 | AcceptedNone | Idle seq=40 epoch=5: Next
 ";
 
-const STATES: [&str; 9] = [
+const STATES: [&str; 10] = [
     "Stranger",
     "Greeting",
+    "Greeting0",
     "Idle",
     "Appending",
     "Appending?",
@@ -108,7 +124,8 @@ const STATES: [&str; 9] = [
     "Withdrawing",
     "Withdrawing0",
 ];
-const EVENTS: [&str; 22] = [
+const EVENTS: [&str; 23] = [
+    "Gone",
     "Ready0",
     "Ready9",
     "Accepted",
@@ -137,6 +154,7 @@ fn state(name: &str) -> State {
     match name {
         "Idle" | "Stranger" => State::Idle,
         "Greeting" => State::Greeting { count: 3 },
+        "Greeting0" => State::Greeting { count: 0 },
         "Appending" => State::Appending { count: 3, doubtful: false },
         "Appending?" => State::Appending { count: 3, doubtful: true },
         "Repeating" => State::Repeating { count: 3, doubtful: false },
@@ -180,6 +198,7 @@ fn event(name: &str) -> SenderEvent {
         "Expired1" => SenderEvent::Expired { count: 1 },
         "Expired3" => SenderEvent::Expired { count: 3 },
         "GiveUp" => SenderEvent::GiveUp,
+        "Gone" => SenderEvent::Gone,
         other => panic!("{other}"),
     }
 }
@@ -189,11 +208,12 @@ fn sender(name: &str) -> Sender {
         epoch: 4,
         accepted: Number(5),
         highest: Seq(30),
-        life: (!["Stranger", "Greeting"].contains(&name)).then_some(Life(2)),
+        life: (!["Stranger", "Greeting", "Greeting0"].contains(&name)).then_some(Life(2)),
         replays: false,
         kept: 0,
         recalled: 0,
         doubted: false,
+        asks: false,
         state: state(name),
     }
 }
@@ -218,6 +238,9 @@ fn next(sender: &Sender) -> String {
         Some(Life(2)) => {}
         Some(life) => text += &format!(" life={life}"),
         None => text += " life=?",
+    }
+    if sender.doubted {
+        text += " doubted";
     }
     text
 }

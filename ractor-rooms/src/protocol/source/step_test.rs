@@ -59,7 +59,7 @@ const MOVE: &str = "
     Doubtful/self | OtherGeneration | Resuming: Reassert
     Doubtful/self | else | reject
 
-    Offered       | FreezeFired, RelayFired, RetakeFired | =
+    Offered       | FreezeFired, RelayFired, RetakeFired, Progressed | =
     Offered       | SawOurs, SawOffered, SawOfferedOn, SawRunningFree | =: Watch
     Offered       | SawUsSettled | Adopted(a): Release
     Offered       | SawPeerSettled | Adopted(b): Release
@@ -76,6 +76,7 @@ const MOVE: &str = "
     Relaying      | SawOurs, SawOffered, SawOfferedToUs, SawParked, SawDeclined | =: Watch
     Relaying      | SawBlocked, SawClosed, SawPeer | =: Watch
     Relaying      | RelayFired | Abandoned(b): Release, Report
+    Relaying      | Progressed | =: Arm(Relay)
     Relaying      | SawUsSettled | Adopted(a): Release
     Relaying      | SawPeerSettled | Adopted(b): Release
     Relaying      | SawClosedLater, Lost | Gone: Release, Report
@@ -151,7 +152,7 @@ const STATES: [&str; 15] = [
     "Abandoned",
     "Gone",
 ];
-const EVENTS: [&str; 35] = [
+const EVENTS: [&str; 36] = [
     "Froze",
     "FreezeFailed",
     "Uploaded",
@@ -184,6 +185,7 @@ const EVENTS: [&str; 35] = [
     "OfferFired",
     "RelayFired",
     "RetakeFired",
+    "Progressed",
     "OtherGeneration",
     "Reopened",
     "Lost",
@@ -286,6 +288,7 @@ fn event(name: &str) -> SourceEvent {
         "OfferFired" => SourceEvent::Fired(SourceTimer::Offer),
         "RelayFired" => SourceEvent::Fired(SourceTimer::Relay),
         "RetakeFired" => SourceEvent::Fired(SourceTimer::Retake),
+        "Progressed" => SourceEvent::Progressed,
         "Reopened" => SourceEvent::Reopened,
         "OtherGeneration" => SourceEvent::OtherGeneration,
         "Lost" => SourceEvent::Lost,

@@ -78,8 +78,11 @@ impl<R: RoomActor> RunnerState<R> {
             && let Some(route) = &self.meta.route
             && let Some(mailbox) = &self.meta.mailbox
         {
-            let (life, seq) = (self.meta.shared.life, self.meta.consumer.seq());
-            route.open(mailbox.clone(), life, seq);
+            let shared = &self.meta.shared;
+            let may = || {
+                shared.freeze.load(Ordering::SeqCst) == 0 && !shared.muted.load(Ordering::SeqCst)
+            };
+            route.open(mailbox.clone(), shared.life, self.meta.consumer.seq(), may);
         }
         self.arm();
     }

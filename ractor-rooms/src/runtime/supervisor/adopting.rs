@@ -243,6 +243,11 @@ impl Supervisor {
                 self.start_waiting_moves(room);
             }
             AdopterState::Declined { .. } | AdopterState::Lost => {
+                if let AdopterState::Declined { why } = adopting.machine.state()
+                    && why.is_failure()
+                {
+                    self.failed.insert(room.clone(), self.core.clock.mark());
+                }
                 // The notice was old, perhaps: the record says what is, also to who wants the room moved.
                 let never_here = adopting.told && slot.lease.is_none();
                 slot.offered |= never_here;

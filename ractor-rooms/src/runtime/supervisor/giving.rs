@@ -62,6 +62,7 @@ impl Supervisor {
             conceded: None,
             asserting: None,
             retaking: None,
+            relays: None,
             watching: false,
             heads: (None, Seq(0)),
             overtaken: false,
@@ -100,7 +101,12 @@ impl Supervisor {
         if watched {
             giving.watching = false;
         }
+        let event = match event {
+            SourceEvent::Fired(timer) => giving.fired(timer),
+            event => event,
+        };
         if let SourceEvent::Saw(view) = &event {
+            giving.relays = (view.owner_alive && !view.settled).then_some(view.seen.epoch);
             if let Some((epoch, at)) = giving.told
                 && view.settled
                 && view.seen.epoch == epoch
@@ -162,8 +168,9 @@ impl Supervisor {
                         SourceTimer::Freeze => config.freeze_timeout,
                         // A little after the store lets anybody in.
                         SourceTimer::Offer => config.offer_timeout + config.sweep_interval,
+                        // Twice is what an adopter may go without taking anything.
                         SourceTimer::Relay => {
-                            config.restore_timeout.saturating_add(config.offer_timeout)
+                            (config.restore_timeout * 2).saturating_add(config.offer_timeout)
                         }
                         // Nobody may acquire anything before every host has proved what it has.
                         SourceTimer::Retake => {

@@ -236,6 +236,8 @@ pub(super) enum Inner {
         found: Vec<Unrest>,
         /// Whether there is more that was not looked at.
         more: bool,
+        /// When the sweep began.
+        at: Duration,
     },
     SweepOn,
     SetState {

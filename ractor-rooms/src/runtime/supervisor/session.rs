@@ -61,6 +61,7 @@ impl Supervisor {
         let sent_at = self.core.clock.mark();
         self.heartbeat = Some(sent_at);
         let (core, me, spec) = (self.core.clone(), self.me.clone(), self.spec());
+        self.beats.sent(&spec);
         self.core.spawn(async move {
             let (by, ttl) = (core.incarnation(), core.config.session_ttl);
             match core.deadline(core.transport.renew_session(&by, ttl, spec)).await {
@@ -77,6 +78,7 @@ impl Supervisor {
     }
 
     pub(super) fn heartbeat_answered(&mut self, sent_at: Duration, renewed: bool) {
+        let again = self.beats.ended();
         if self.reopening {
             return; // an answer of the session that has ended
         }
@@ -88,7 +90,10 @@ impl Supervisor {
         }
         self.core.set_ready(true);
         if !self.keeper.is_alive(Millis::of(self.core.clock.mark()).0) {
-            self.lapsed();
+            return self.lapsed();
+        }
+        if again {
+            self.heartbeat_now();
         }
     }
 
@@ -96,7 +101,8 @@ impl Supervisor {
     /// between two, so a store that is back in time would not be told.
     pub(super) fn heartbeat_failed(&mut self, sent_at: Duration) {
         self.core.set_ready(false);
-        if self.heartbeat == Some(sent_at) {
+        // One that overtook it may have been undone by it.
+        if self.beats.ended() || self.heartbeat == Some(sent_at) {
             self.heartbeat = None;
         }
     }

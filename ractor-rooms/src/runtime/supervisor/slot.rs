@@ -15,6 +15,7 @@ use super::message::Responder;
 use crate::id::{Activation, Epoch, Generation, HostId, Position, Seq};
 use crate::protocol::adopter::{AdopterEvent, AdopterState, AdopterTimer};
 use crate::protocol::record::{Lease, RecordView, SnapshotKey};
+use crate::protocol::source::{SourceEvent, SourceState, SourceTimer};
 use crate::protocol::{Adopter, Source};
 
 /// One room at this host.
@@ -90,6 +91,8 @@ pub(super) struct Giving {
     pub(super) asserting: Option<Activation>,
     /// The activation that acquires a room that was held, before it is re-asserted.
     pub(super) retaking: Option<Activation>,
+    /// Under which epoch an adopter was seen to live that had not settled yet, since the deadline for it was set.
+    pub(super) relays: Option<Epoch>,
     /// Whether a look at the record is under way.
     pub(super) watching: bool,
     /// The log's head when it froze, and as it was seen last.
@@ -99,6 +102,18 @@ pub(super) struct Giving {
 }
 
 impl Giving {
+    /// A deadline that passed, as the machine is told of it. An adopter that takes nothing of the log gives the
+    /// room back by itself, sooner than this one passes.
+    pub(super) fn fired(&mut self, timer: SourceTimer) -> SourceEvent {
+        let seen = self.relays.take();
+        match (timer, self.machine.state()) {
+            (SourceTimer::Relay, SourceState::Relaying { epoch, .. }) if seen == Some(*epoch) => {
+                SourceEvent::Progressed
+            }
+            _ => SourceEvent::Fired(timer),
+        }
+    }
+
     /// Whether a record shows that somebody holds the room and that no park from here took effect. Numbers of
     /// snapshots only grow, so where ours was in the record, what is there now is ours or has a higher one.
     pub(super) fn is_overtaken(&self, view: &RecordView) -> bool {

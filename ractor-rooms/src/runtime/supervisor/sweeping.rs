@@ -82,6 +82,7 @@ impl Supervisor {
         }
         let (core, me) = (self.core.clone(), self.me.clone());
         let most = self.most_starts().saturating_mul(STARTS_FOUND);
+        let at = self.core.clock.mark();
         self.core.spawn(async move {
             let mut found = Vec::new();
             let mut more = false;
@@ -111,15 +112,17 @@ impl Supervisor {
                     }
                 }
             }
-            let _ = me.cast(Inner::UnrestRead { found, more }.into()); // the host is stopping
+            let _ = me.cast(Inner::UnrestRead { found, more, at }.into()); // the host is stopping
         });
     }
 
     /// Takes up rooms that were found for this host, as many as may start at once. Where that leaves some, it
     /// goes on as soon as there is a place: the rooms of a dead host are more than one sweep starts.
-    pub(super) fn sweep(&mut self, found: Vec<Unrest>, more: bool) {
+    pub(super) fn sweep(&mut self, found: Vec<Unrest>, more: bool, at: Duration) {
         self.sweeping = false;
         self.found = found.into();
+        self.found_at = at;
+        self.failed.retain(|_, failed| *failed >= at);
         self.take_found();
         if more || !self.found.is_empty() {
             self.sweep_later();
@@ -148,7 +151,8 @@ impl Supervisor {
         while places > 0
             && let Some(unrest) = self.found.pop_front()
         {
-            if self.slots.contains_key(&unrest.room) {
+            let failed = self.failed.get(&unrest.room).is_some_and(|at| *at >= self.found_at);
+            if failed || self.slots.contains_key(&unrest.room) {
                 continue;
             }
             places -= 1;
