@@ -30,7 +30,9 @@ fn named(document: &str) -> BTreeSet<&str> {
 #[test]
 fn every_test_that_the_table_of_faults_names_is_there() {
     let mut all = String::new();
-    for folder in ["tests/tests", "ractor-rooms-redis/tests", "ractor-rooms-redis/src"] {
+    for folder in
+        ["tests/tests", "ractor-rooms/src", "ractor-rooms-redis/tests", "ractor-rooms-redis/src"]
+    {
         sources(&root().join(folder), &mut all);
     }
     let document = std::fs::read_to_string(root().join("ractor-rooms/docs/faults.md")).unwrap();
