@@ -323,7 +323,7 @@ configs! {
     }
     /// And senders hold nothing of what was accepted.
     torn_tail_no_window: durable {
-        messages = [2, 0], budget.regress = 1, budget.keep = 1, budget.late = upto(0, 1),
+        messages = [2, 0], budget.regress = 1, budget.keep = 1,
         budget.expire = 1,
     }
     torn_tail_crash: durable {
