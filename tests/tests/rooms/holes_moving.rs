@@ -6,7 +6,7 @@ use ractor::rpc::CallResult;
 use ractor_rooms::clock::Clock;
 use ractor_rooms::id::{Activation, Epoch, HostId};
 use ractor_rooms::protocol::Record;
-use ractor_rooms::protocol::placement::place;
+use ractor_rooms::protocol::placement::{evenly, place};
 use ractor_rooms::protocol::record::{
     AcquireAnswer, Answer, DeclineReason, Phase, RecordLimits, Request, Seen,
 };
@@ -188,7 +188,7 @@ async fn a_blocked_room_is_tried_on_another_host_than_the_one_that_failed<C: Cla
     let lab = Lab::with(limits);
     // On `a` while there is one, whose host nothing is read from that it cannot read; then on `b`.
     let hosts = ["a", "b", "c"].map(host_id);
-    let first = |key: &str, of: &[HostId]| place(&room_id::<C>(key), of).cloned();
+    let first = |key: &str, of: &[HostId]| place(&room_id::<C>(key), evenly(of)).cloned();
     let mut keys = (0..10_000).map(|i| format!("pad-{i}"));
     let mine = |key: &String| {
         first(key, &hosts).as_ref() == Some(&hosts[0])
