@@ -446,6 +446,26 @@ impl Sender {
         (count, actions)
     }
 
+    /// The same without a withdrawal, of which `count` messages are out or wait to be sent again: what is held goes
+    /// again under its own numbers. If that is not all that is missing, the numbers of the lost ones would be given
+    /// again, and a late copy of one of them could pass for its successor: only a withdrawal tells what is lost.
+    fn fell_back(&mut self, count: u64, doubtful: bool, last: Number) -> Vec<SenderAction> {
+        if self.accepted.0.saturating_sub(last.0) > self.kept && !self.replays {
+            let kept = self.kept;
+            let mut actions = self.recall(kept);
+            self.state = State::Withdrawing { count: count.saturating_add(kept) };
+            actions.push(self.withdraw());
+            return actions;
+        }
+        let (again, mut actions) = self.turned_back(last);
+        self.state = match count.saturating_add(again) {
+            0 => State::Idle,
+            count => State::Repeating { count, doubtful: doubtful || again > 0 },
+        };
+        actions.push(SenderAction::Next);
+        actions
+    }
+
     fn answered(&mut self, answer: AppendAnswer) -> Result<Vec<SenderAction>, Rejection> {
         match self.state {
             State::Appending { count, doubtful } => {
@@ -486,10 +506,7 @@ impl Sender {
             }
             AppendAnswer::Gap { last, seq } => {
                 self.highest = seq; // an older answer may have named one that the store has lost
-                let (again, mut actions) = self.turned_back(last);
-                self.state = State::Repeating { count: count.saturating_add(again), doubtful };
-                actions.push(SenderAction::Next);
-                actions
+                self.fell_back(count, doubtful, last)
             }
             AppendAnswer::Unproved { .. } => {
                 self.state = State::Repeating { count, doubtful };
@@ -601,16 +618,14 @@ impl Sender {
                 self.enter(life);
                 self.highest = self.highest.max(seq);
                 self.state = State::Idle;
-                let mut actions = Vec::new();
+                if !self.replays && last < self.accepted {
+                    return self.fell_back(0, false, last);
+                }
                 if !self.replays {
-                    if last < self.accepted {
-                        actions = self.turned_back(last).1;
-                    }
                     self.kept = if self.accepted == last { self.kept } else { 0 };
                     self.accepted = last;
                 }
-                actions.push(SenderAction::Next);
-                actions
+                vec![SenderAction::Next]
             }
             // Nothing was sent into it yet: what waits goes into the life that is.
             AppendAnswer::OtherLife { life } => {

@@ -326,6 +326,11 @@ configs! {
         messages = [2, 0], budget.regress = 1, budget.keep = 1,
         budget.expire = 1,
     }
+    /// And copies of that are still under way. Nothing is withdrawn before: a fence is lost as well.
+    torn_tail_no_window_late: durable {
+        messages = [2, 0], budget.regress = 1, budget.keep = 1,
+        budget.late = 1,
+    }
     torn_tail_crash: durable {
         messages = [1, upto(0, 1)], window = 4, checkpoints = full(),
         budget.regress = 1, budget.keep = 1, budget.crash = 1,

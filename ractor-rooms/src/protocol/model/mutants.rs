@@ -124,10 +124,6 @@ mutants! {
     /// with, is not waited for.
     regress_a_forgotten_session_is_not_waited_for: Strangers in torn_tail_crash
         { strangers = true, messages = [1, 1] } => ["I2"];
-    /// A fault that stands: beyond its window a sender gives the number of a lost message to the next one
-    /// without a withdrawal, and a late copy of the lost one takes its place.
-    regress_a_lost_number_is_given_again_without_a_withdrawal: Strangers in torn_tail_no_window
-        { budget.late = 1 } => ["I2", "I10"];
     /// Events are published under the lease in force.
     events_without_a_fence: NoFence in events_zombie => ["I1"];
     /// A live room goes on from the stored number, not from its snapshot's.

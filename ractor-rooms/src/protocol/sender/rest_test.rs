@@ -35,6 +35,10 @@ fn ask() -> [SenderAction; 1] {
     [SenderAction::Withdraw { life: Some(LIFE), epoch: 0, first: Number(4) }]
 }
 
+fn withdraw() -> [SenderAction; 1] {
+    [SenderAction::Withdraw { life: Some(LIFE), epoch: 1, first: Number(4) }]
+}
+
 fn lost(from: u64, to: u64) -> SenderAction {
     SenderAction::ReportLost { from: Number(from), to: Number(to) }
 }
@@ -52,9 +56,10 @@ fn one_that_rested_asks_before_it_sends() {
 fn what_the_store_does_not_know_any_more_is_lost() {
     let mut sender = rested();
     sender.step(SenderEvent::Ready { waiting: 1 }).unwrap();
+    assert_eq!(sender.step(accepted(1)).unwrap(), withdraw());
     let actions = sender.step(accepted(1)).unwrap();
     assert_eq!(actions, [SenderAction::ReportRegressed, lost(2, 3), SenderAction::Next]);
-    let append = SenderAction::Append { life: Some(LIFE), epoch: 0, first: Number(2), count: 1 };
+    let append = SenderAction::Append { life: Some(LIFE), epoch: 1, first: Number(2), count: 1 };
     assert_eq!(sender.step(SenderEvent::Ready { waiting: 1 }).unwrap(), [append]);
 }
 
@@ -84,6 +89,7 @@ fn in_another_generation_it_asks_although_nothing_waits() {
     let unproved = SenderEvent::Answered(AppendAnswer::Unproved { seq: Seq(1) });
     assert_eq!(sender.step(unproved).unwrap(), [SenderAction::Backoff]);
     assert_eq!(sender.step(SenderEvent::Ready { waiting: 0 }).unwrap(), ask());
+    assert_eq!(sender.step(accepted(2)).unwrap(), withdraw());
     assert_eq!(sender.step(accepted(2)).unwrap()[1], lost(3, 3));
     assert!(!sender.in_flight());
 }

@@ -56,7 +56,7 @@ const TABLE: &str = "
     Appending    | Accepted, Duplicate, PartialAll, MoreThanSent | Idle last=8 seq=40: Accept(3), Next
     Appending    | AcceptedNone | Idle seq=40: Next
     Appending    | Partial | Repeating(1) last=7 seq=40: Accept(2), Next
-    Appending    | Gap | Repeating(3) last=3 seq=40: Regressed, Lost(4-5), Next
+    Appending    | Gap | Withdrawing(3) seq=40: Withdraw(6)
     Appending    | Full | Repeating(3) seq=40: Backoff
     Appending    | Missing | Repeating(3) doubted: FindHost(true), Backoff
     Appending    | Unanswered | Repeating(3?): Backoff
@@ -71,7 +71,7 @@ const TABLE: &str = "
     Appending?   | Accepted, Duplicate, PartialAll, MoreThanSent | Idle last=8 seq=40: Accept(3), Next
     Appending?   | AcceptedNone | Idle seq=40: Next
     Appending?   | Partial | Repeating(1?) last=7 seq=40: Accept(2), Next
-    Appending?   | Gap | Repeating(3?) last=3 seq=40: Regressed, Lost(4-5), Next
+    Appending?   | Gap | Withdrawing(3) seq=40: Withdraw(6)
     Appending?   | Full | Repeating(3?) seq=40: Backoff
     Appending?   | Unanswered, Unsent | Repeating(3?): Backoff
     Appending?   | Missing | Repeating(3?) doubted: FindHost(true), Backoff
