@@ -232,6 +232,8 @@ pub enum PadMsg {
     Linger { ms: u64 },
     /// Asks for a checkpoint.
     Save,
+    /// Asks for the room's end.
+    End(String),
     /// Shows everything.
     Show(Reply<Shown>),
 }
@@ -401,6 +403,7 @@ impl<C: Class, const V: u32> RoomActor for Pad<C, V> {
                 }
             }
             PadMsg::Save => ctx.checkpoint(),
+            PadMsg::End(reason) => ctx.close(reason),
             PadMsg::Show(reply) => reply.send(Shown {
                 host: self.host.clone(),
                 epoch: ctx.epoch().0,

@@ -78,6 +78,7 @@ both! {
     h_29_a_close_that_is_not_forced_waits_for_nobody_and_loses_nothing;
     h_29_a_forced_close_answers_each_caller;
     h_29_a_forced_close_that_fails_has_told_nobody;
+    h_29_a_room_that_ends_itself_handles_what_was_acknowledged;
     h_35_a_late_checkpoint_does_not_turn_the_room_back;
 }
 
@@ -501,6 +502,25 @@ async fn h_29_a_forced_close_that_fails_has_told_nobody<C: Class>() {
     let letter = |fault: &RoomFault| matches!(fault, RoomFault::DeadLetter { .. });
     assert!(!lab.faults().iter().any(letter));
     stop(&[&a, &b]).await;
+}
+
+/// Given: a room asks for its end. When: a message of its own host is acknowledged while the store is told.
+/// Then: it is handled before the room ends. Nobody looks into the mailbox any more.
+async fn h_29_a_room_that_ends_itself_handles_what_was_acknowledged<C: Class>() {
+    let lab = Lab::default();
+    let a = lab.host("a").await;
+    lab.bring::<C>("pad", &a, "a").await;
+    let room = pad::<C>(&a, "pad");
+    room.send(note(S, 1)).await.unwrap();
+    let closing = lab.next_of("a", Operation::Close, Fault::HoldRequest);
+    room.cast(PadMsg::End("over".to_owned())).unwrap();
+    in_time("it closes", closing.hit()).await;
+    room.send(note(S, 2)).await.unwrap();
+    closing.release();
+    let ended = |r: &Record| matches!(r.phase, Phase::Closed { .. });
+    lab.record_when::<C>("pad", "it has ended", ended).await;
+    assert_eq!(lab.stage.hosts_of("pad", What::Handled(S, 2)), ["a"]);
+    stop(&[&a]).await;
 }
 
 /// Given: checkpoint 1 is not answered, message 2 is handled, checkpoint 2 succeeds and trims.

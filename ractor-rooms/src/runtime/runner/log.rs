@@ -102,14 +102,16 @@ impl<R: RoomActor> RunnerState<R> {
             Control::Ack => self.ack(),
             Control::Diverge => self.diverge(actor).await,
             Control::Close { reason, forced, reply } => {
+                self.shut(); // again: whoever asked shut it, and the room may have gone live since
                 self.meta.take_all();
                 self.handle_unread(actor).await;
                 self.meta.closing = Some(Closing { reason, forced, reply: Some(reply) });
                 self.try_close(actor).await;
             }
             Control::TryClose => {
-                // Not behind a closed gate: what was sent before the room asked for its end is in here.
-                if self.meta.takes() {
+                // What was sent before the room asked for its end is in here, and what comes now goes to the log.
+                if self.meta.closing.is_some() && self.meta.takes() {
+                    self.shut();
                     self.meta.take_all();
                     self.handle_unread(actor).await;
                 }

@@ -87,6 +87,14 @@ impl<R: RoomActor> RunnerState<R> {
         self.arm();
     }
 
+    /// Sends what the host's senders have for the room through the store: what is in the mailbox now is all that
+    /// will be in it.
+    pub(super) fn shut(&self) {
+        if let Some(route) = &self.meta.route {
+            route.close(self.meta.me.get_id(), || {});
+        }
+    }
+
     /// Ends a copy that another host has had since: it does nothing more, and the app takes leave of it.
     pub(super) async fn diverge(&mut self, actor: &R) {
         self.disarm();
