@@ -7,12 +7,13 @@ use ractor::rpc::CallResult;
 use ractor_rooms::clock::Clock;
 use ractor_rooms::codec::Snapshot;
 use ractor_rooms::id::{Kind, Life};
+use ractor_rooms::protocol::Record;
 use ractor_rooms::protocol::record::{DeclineReason, ParkReason, Phase, RecordLimits};
 use ractor_rooms::testing::{Fault, Operation};
 use ractor_rooms::{MemoryTransport, MigrationErr, RoomFault};
 use ractor_rooms_tests::cluster::{Cluster, host_name, test_store};
 use ractor_rooms_tests::eventually;
-use ractor_rooms_tests::holes::{self, Lab, note, pad};
+use ractor_rooms_tests::holes::{self, Lab, PadMsg, in_time, note, notes, pad, show};
 use ractor_rooms_tests::meddler::Meddler;
 use ractor_rooms_tests::rooms::{Class, Knobs, LedgerMsg, Seen};
 
@@ -223,5 +224,29 @@ async fn a_checkpoint_that_fails_is_reported_and_made_again() {
     };
     let faults = lab.faults();
     assert_eq!(faults.iter().filter(|fault| of_the_room(fault)).count(), 1, "{faults:?}");
+    holes::stop(&[&a]).await;
+}
+
+/// A checkpoint is under way when the store restarts. The room is re-asserted, and saved by that: nothing failed.
+/// Several times, because the host may notice first.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_checkpoint_of_an_earlier_generation_is_no_failure() {
+    let lab = Lab::default();
+    let a = lab.host("a").await;
+    let room = pad::<holes::Durable>(&a, "pad");
+    let last = 12;
+    for number in 1..=last {
+        room.send(note(1, number)).await.unwrap();
+        let held = lab.next_of("a", Operation::Checkpoint, Fault::HoldRequest);
+        room.send(PadMsg::Save).await.unwrap();
+        in_time("it is saved", held.hit()).await;
+        lab.store.restart(None);
+        held.release();
+        let generation = lab.store.inspect(|store| store.generation());
+        let proved = |r: &Record| r.proved == generation && r.settled;
+        lab.record_when::<holes::Durable>("pad", "it is proved", proved).await;
+    }
+    assert_eq!(show(&room).await.notes, notes(1, 1..=last));
+    assert_eq!(lab.faults(), []);
     holes::stop(&[&a]).await;
 }

@@ -238,7 +238,11 @@ impl<R: RoomActor> RunnerState<R> {
                 // Not saved after all, so that it is tried again also when no message comes.
                 let saved = self.meta.shared.handled.load(Ordering::Relaxed).wrapping_sub(1);
                 self.meta.shared.checkpointed.store(saved, Ordering::Relaxed);
-                self.meta.not_saved(error);
+                // In another generation the room is re-asserted, and saved by that.
+                let shared = &self.meta.shared;
+                if !self.meta.core.is_stale(&shared.room, &shared.lease) {
+                    self.meta.not_saved(error);
+                }
             }
         }
     }
