@@ -109,7 +109,7 @@ fn race(a: u64, left: &Candidate<'_>, b: u64, right: &Candidate<'_>) -> Ordering
     at(a, right).cmp(&at(b, left)).then_with(|| right.host.cmp(left.host))
 }
 
-/// `-log2((hash + 1) / 2^64)` in units of 2^-32: 0 for the highest hash, 64 * 2^32 for the lowest.
+/// `-log2((hash + 1) / 2^64)` in units of 2^-32, rounded up: 0 for the highest hash, 64 * 2^32 for the lowest.
 fn waits(hash: u64) -> u64 {
     let Some(value) = hash.checked_add(1) else { return 0 };
     let whole = u64::from(value.ilog2());
