@@ -45,16 +45,17 @@ pub(crate) async fn open(url: String) -> Link {
 }
 
 pub(crate) async fn server_and_link() -> (PrivateServer, Link) {
-    let server = PrivateServer::start().await.expect("redis-server starts");
-    let link = open(server.url()).await;
-    (server, link)
+    server_and(RedisConfig::new).await
 }
 
 /// The same where thousands of calls wait for each other: how long that takes is the machine's business.
 pub(crate) async fn server_and_patient_link() -> (PrivateServer, Link) {
+    server_and(|url| RedisConfig::new(url).deadline(Duration::from_secs(60))).await
+}
+
+async fn server_and(config: impl FnOnce(String) -> RedisConfig) -> (PrivateServer, Link) {
     let server = PrivateServer::start().await.expect("redis-server starts");
-    let config = RedisConfig::new(server.url()).deadline(Duration::from_secs(60));
-    let link = config.open().await.expect("the server serves");
+    let link = config(server.url()).open().await.expect("the server serves");
     (server, link)
 }
 

@@ -94,10 +94,10 @@ end
 
 -- A log that an item left uncounted is counted again by the next.
 spoil = function(k)
-  local tail = call('HGET', KEYS[k + 1], 'tail')
-  if tail then
-    call('HSET', KEYS[k + 1], 'tail', (string.gsub(tail, '^(%d+ %S+ %S+ %d+ %d+) %d+', '%1 0')))
-  end
+  local m = { tail = call('HGET', KEYS[k + 1], 'tail') }
+  split_tail(m)
+  m.counted = '0'
+  call('HSET', KEYS[k + 1], 'tail', join_tail(m))
 end
 
 -- Why a producer that is not known may not begin.

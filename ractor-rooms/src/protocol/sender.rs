@@ -7,6 +7,8 @@
 //! message a sender asks for the room's life, so that every message names one.
 
 #[cfg(test)]
+mod bench;
+#[cfg(test)]
 mod rest_test;
 #[cfg(test)]
 mod step_test;
@@ -177,6 +179,15 @@ pub enum SenderAction {
     Next,
 }
 
+/// What the driver may go on holding of accepted messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Holds {
+    /// Whether what is accepted next follows what is held: else that is of no use any more.
+    pub contiguous: bool,
+    /// How many of the newest are held, with those that are recalled.
+    pub kept: u64,
+}
+
 impl Default for Sender {
     fn default() -> Self {
         Self::new()
@@ -261,6 +272,23 @@ impl Sender {
     /// The driver holds so many of the newest accepted messages, and gives the others up.
     pub fn keep(&mut self, kept: u64) {
         self.kept = kept.min(self.accepted.0);
+    }
+
+    /// What is held after a step that came from `before` as the last accepted number and led to these actions. What it
+    /// recalls is still held; what it does not know of any more is of another life.
+    pub fn holds(&self, before: Number, actions: &[SenderAction]) -> Holds {
+        let (mut recalled, mut accepted) = (0u64, 0u64);
+        for action in actions {
+            if let SenderAction::Recall { count } = action {
+                recalled = recalled.saturating_add(*count);
+            }
+            if let SenderAction::Accept { count } = action {
+                accepted = accepted.saturating_add(*count);
+            }
+        }
+        let contiguous =
+            before.0.saturating_add(accepted) == self.accepted.0.saturating_add(recalled);
+        Holds { contiguous, kept: self.kept.saturating_add(recalled) }
     }
 
     /// The highest `seq` of a life that any answer named. Those of another life say nothing of it.
@@ -618,13 +646,14 @@ impl Sender {
                 self.enter(life);
                 self.highest = self.highest.max(seq);
                 self.state = State::Idle;
-                if !self.replays && last < self.accepted {
+                if self.replays {
+                    return vec![SenderAction::Next];
+                }
+                if last < self.accepted {
                     return self.fell_back(0, false, last);
                 }
-                if !self.replays {
-                    self.kept = if self.accepted == last { self.kept } else { 0 };
-                    self.accepted = last;
-                }
+                self.kept = if self.accepted == last { self.kept } else { 0 };
+                self.accepted = last;
                 vec![SenderAction::Next]
             }
             // Nothing was sent into it yet: what waits goes into the life that is.

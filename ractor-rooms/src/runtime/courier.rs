@@ -20,7 +20,7 @@ use super::wire::Segment;
 use crate::id::{Incarnation, Life, Number, Producer, RoomId, Seq};
 use crate::protocol::Sender;
 use crate::protocol::record::{Answer, AppendAnswer, Request};
-use crate::protocol::sender::{Refusal, SenderAction, SenderEvent};
+use crate::protocol::sender::{Holds, Refusal, SenderAction, SenderEvent};
 
 /// Messages in one append at most.
 const BATCH_MESSAGES: usize = 512;
@@ -395,23 +395,13 @@ impl Courier {
             }
             state.withdrawing_since = None;
         }
-        let before = state.sender.accepted().0;
+        let before = state.sender.accepted();
         let actions = state.sender.step(event).unwrap_or_else(|rejection| {
             tracing::debug!(%rejection, room = %self.target, "sender");
             Vec::new()
         });
-        // What it recalls is still held; what it does not know of any more is of another life.
-        let (mut recalled, mut accepted) = (0, 0);
-        for action in &actions {
-            match action {
-                SenderAction::Recall { count } => recalled += count,
-                SenderAction::Accept { count } => accepted += count,
-                _ => {}
-            }
-        }
-        let after = state.sender.accepted().0;
-        state.contiguous = before.saturating_add(accepted) == after.saturating_add(recalled);
-        let kept = state.sender.kept().saturating_add(recalled);
+        let Holds { contiguous, kept } = state.sender.holds(before, &actions);
+        state.contiguous = contiguous;
         while state.window.held.len() as u64 > kept {
             state.window.drop_oldest();
         }
@@ -584,14 +574,14 @@ impl Courier {
 
     /// Tells those who ask with messages that the store has lost: nobody answers them, or what answered is gone.
     fn lose_calls(&self, core: &HostCore, from: Number, to: Number) {
-        let lost: Vec<u64> = {
-            let mut state = self.state.lock();
-            let (lost, kept) =
-                state.asked.drain(..).partition(|(number, _)| (from..=to).contains(number));
-            state.asked = kept;
-            let lost: VecDeque<(Number, u64)> = lost;
-            lost.into_iter().map(|(_, call)| call).collect()
-        };
+        let mut lost = Vec::new();
+        self.state.lock().asked.retain(|(number, call)| {
+            let is_lost = (from..=to).contains(number);
+            if is_lost {
+                lost.push(*call);
+            }
+            !is_lost
+        });
         for call in lost {
             core.calls.complete(call, Outcome::Unknown);
         }
@@ -625,7 +615,9 @@ impl Courier {
         for _ in 0..count {
             let Some((frame, call)) = state.window.take_newest() else { return };
             state.bytes = state.bytes.saturating_add(frame.len());
-            state.asked.retain(|(_, asked)| Some(*asked) != call);
+            if let Some(call) = call {
+                state.asked.retain(|(_, asked)| *asked != call);
+            }
             state.queue.push_front(Parcel { frame, deadline, done: None, again: true, call });
         }
     }

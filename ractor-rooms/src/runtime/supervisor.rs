@@ -84,9 +84,8 @@ pub(crate) struct Supervisor {
     sweeping: bool,
     /// What a sweep found for this host and could not start yet.
     found: VecDeque<Unrest>,
-    /// When the sweep began that found them, and rooms that could not be restored here since: it did not know of
-    /// that, and would have them asked for here again and not of the next host.
-    found_at: Duration,
+    /// Rooms that could not be restored here since the sweep began that found those, and when: it did not know of that,
+    /// and would have them asked for here again and not of the next host.
     failed: BTreeMap<RoomId, Duration>,
     /// A sweep that left rooms goes on soon.
     sweeping_on: bool,
@@ -127,7 +126,6 @@ impl Actor for RoomSupervisor {
             reconcile_at: None,
             sweeping: false,
             found: VecDeque::new(),
-            found_at: Duration::ZERO,
             failed: BTreeMap::new(),
             sweeping_on: false,
             reopening: false,

@@ -23,11 +23,17 @@ pub(super) struct Member {
 /// Events on their way to members: of which life, from which number on.
 pub(super) type Told = (Life, OutSeq, Vec<Code>);
 
+impl Member {
+    fn of(life: Life) -> Self {
+        Self { life, next: 1, shown: Vec::new() }
+    }
+}
+
 impl World {
     /// The member joins.
     pub(super) fn join(&mut self) {
         let life = self.store.record(&room()).map(|record| record.life).unwrap_or_default();
-        self.member = Member { life, next: 1, shown: Vec::new() };
+        self.member = Member::of(life);
     }
 
     /// An emit was carried out, or had been: a number names one event.
@@ -52,7 +58,7 @@ impl World {
             return true;
         }
         if life > member.life {
-            *member = Member { life, next: 1, shown: Vec::new() };
+            *member = Member::of(life);
         }
         if first.0 > member.next && config.mutant != Some(Mutant::EventsInAnyOrder) {
             return false;
@@ -84,7 +90,7 @@ impl World {
             return;
         }
         if life > self.member.life {
-            self.member = Member { life, next: 1, shown: Vec::new() };
+            self.member = Member::of(life);
             return; // the next look reads it from its start
         }
         if first.0 > self.member.next && !events.is_empty() {

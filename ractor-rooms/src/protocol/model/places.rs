@@ -8,7 +8,7 @@ use crate::protocol::Gate;
 use crate::protocol::gate::{GateAction, GateEvent};
 use crate::protocol::invariants::Broken;
 use crate::protocol::record::{Answer, Request};
-use crate::protocol::sender::{SenderAction, SenderEvent};
+use crate::protocol::sender::{Holds, SenderAction, SenderEvent};
 
 impl Place {
     /// Everything that was sent from here.
@@ -16,22 +16,13 @@ impl Place {
         (0..2).flat_map(|s| (1..=self.next[s]).map(move |index| code(s, index)))
     }
 
-    /// One step of the sender. What it recalls is still in the window; what it does not know of any more
-    /// is of another life.
+    /// One step of the sender.
     fn step(&mut self, event: SenderEvent) -> Vec<SenderAction> {
-        let before = self.sender.accepted().0;
+        let before = self.sender.accepted();
         let actions = self.sender.step(event).unwrap_or_else(|rejected| panic!("{rejected}"));
-        let (mut recalled, mut accepted) = (0, 0);
-        for action in &actions {
-            match action {
-                SenderAction::Recall { count } => recalled += count,
-                SenderAction::Accept { count } => accepted += count,
-                _ => {}
-            }
-        }
-        self.contiguous = before + accepted == self.sender.accepted().0 + recalled;
-        let kept = (self.sender.kept() + recalled) as usize;
-        let gone = self.window.len().saturating_sub(kept);
+        let Holds { contiguous, kept } = self.sender.holds(before, &actions);
+        self.contiguous = contiguous;
+        let gone = self.window.len().saturating_sub(kept as usize);
         self.window.drain(..gone);
         actions
     }

@@ -179,15 +179,20 @@ impl World {
 
     /// What is being taken back, under a lease that proves nothing any more, is re-asserted once more.
     fn retake_again(&mut self, h: usize, generation: Generation) {
-        let host = self.host_mut(h);
-        host.adopter = None;
-        host.acquired = None;
-        host.run = None;
-        if let Some(leaving) = host.leaving.as_mut() {
+        self.drop_copy(h);
+        if let Some(leaving) = self.host_mut(h).leaving.as_mut() {
             leaving.told = generation;
             leaving.lease = leaving.claim.clone();
             leaving.acquired = true;
         }
+    }
+
+    /// What runs or is to run here is given up; what is frozen stays.
+    fn drop_copy(&mut self, h: usize) {
+        let host = self.host_mut(h);
+        host.adopter = None;
+        host.acquired = None;
+        host.run = None;
         self.close_gates(h);
     }
 
@@ -198,17 +203,13 @@ impl World {
             Some(cut) => Some(cut),
             None => self.snapshot(config, h),
         };
-        let host = self.host_mut(h);
-        host.adopter = None;
-        host.acquired = None;
-        host.run = None;
-        if let Some(leaving) = host.leaving.as_mut() {
+        self.drop_copy(h);
+        if let Some(leaving) = self.host_mut(h).leaving.as_mut() {
             leaving.asserts = true;
             leaving.wants_back = false;
             leaving.park = None;
             leaving.cut = cut;
         }
-        self.close_gates(h);
     }
 }
 

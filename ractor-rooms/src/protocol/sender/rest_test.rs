@@ -1,34 +1,14 @@
 //! What a sender knows of messages that are not held any more, and how it finds out what became of them.
 
+use super::bench::{LIFE, accepted, three_accepted};
 use super::*;
-
-const LIFE: Life = Life(3);
-
-fn accepted(last: u64) -> SenderEvent {
-    SenderEvent::Answered(AppendAnswer::Accepted {
-        last: Number(last),
-        seq: Seq(last),
-        life: LIFE,
-        standing: Standing::Running,
-    })
-}
 
 fn other_life() -> SenderEvent {
     SenderEvent::Answered(AppendAnswer::OtherLife { life: Life(4) })
 }
 
-/// A sender of which three messages were accepted, and none is held.
-fn sender() -> Sender {
-    let mut sender = Sender::new();
-    sender.step(SenderEvent::Ready { waiting: 3 }).unwrap();
-    sender.step(accepted(0)).unwrap();
-    sender.step(SenderEvent::Ready { waiting: 3 }).unwrap();
-    sender.step(accepted(3)).unwrap();
-    sender
-}
-
 fn rested() -> Sender {
-    sender().rest().unwrap()
+    three_accepted().rest().unwrap()
 }
 
 fn ask() -> [SenderAction; 1] {
@@ -82,7 +62,7 @@ fn a_life_that_ended_has_lost_nothing_unless_the_store_has_forgotten_it() {
 
 #[test]
 fn in_another_generation_it_asks_although_nothing_waits() {
-    let mut sender = sender();
+    let mut sender = three_accepted();
     assert_eq!(sender.step(SenderEvent::Forgotten).unwrap(), []);
     assert!(sender.in_flight());
     assert_eq!(sender.step(SenderEvent::Ready { waiting: 0 }).unwrap(), ask());
@@ -96,7 +76,7 @@ fn in_another_generation_it_asks_although_nothing_waits() {
 
 #[test]
 fn a_room_is_born_for_a_message_and_not_for_the_question() {
-    let mut sender = sender();
+    let mut sender = three_accepted();
     let missing = || SenderEvent::Answered(AppendAnswer::Missing);
     sender.step(SenderEvent::Forgotten).unwrap();
     sender.step(SenderEvent::Ready { waiting: 0 }).unwrap();
@@ -113,7 +93,7 @@ fn a_room_is_born_for_a_message_and_not_for_the_question() {
 #[test]
 fn only_what_is_at_rest_and_has_had_something_accepted_is_kept() {
     assert_eq!(Sender::new().rest(), None);
-    let mut out = sender();
+    let mut out = three_accepted();
     out.step(SenderEvent::Ready { waiting: 1 }).unwrap();
     assert_eq!(out.rest(), None);
     // A room's numbers are in its snapshot.

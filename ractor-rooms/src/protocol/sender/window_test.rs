@@ -1,23 +1,11 @@
 //! What is held of accepted messages, and goes again.
 
+use super::bench::{accepted, three_accepted};
 use super::*;
-
-fn accepted(last: u64) -> SenderEvent {
-    SenderEvent::Answered(AppendAnswer::Accepted {
-        last: Number(last),
-        seq: Seq(last),
-        life: Life(3),
-        standing: Standing::Running,
-    })
-}
 
 /// A sender of which three messages were accepted and two are held.
 fn sender() -> Sender {
-    let mut sender = Sender::new();
-    sender.step(SenderEvent::Ready { waiting: 3 }).unwrap();
-    sender.step(accepted(0)).unwrap();
-    sender.step(SenderEvent::Ready { waiting: 3 }).unwrap();
-    sender.step(accepted(3)).unwrap();
+    let mut sender = three_accepted();
     sender.keep(2);
     sender
 }

@@ -121,7 +121,6 @@ impl Supervisor {
     pub(super) fn sweep(&mut self, found: Vec<Unrest>, more: bool, at: Duration) {
         self.sweeping = false;
         self.found = found.into();
-        self.found_at = at;
         self.failed.retain(|_, failed| *failed >= at);
         self.take_found();
         if more || !self.found.is_empty() {
@@ -151,8 +150,7 @@ impl Supervisor {
         while places > 0
             && let Some(unrest) = self.found.pop_front()
         {
-            let failed = self.failed.get(&unrest.room).is_some_and(|at| *at >= self.found_at);
-            if failed || self.slots.contains_key(&unrest.room) {
+            if self.failed.contains_key(&unrest.room) || self.slots.contains_key(&unrest.room) {
                 continue;
             }
             places -= 1;
