@@ -56,6 +56,11 @@ impl Layout {
         key.into()
     }
 
+    /// The record.
+    pub(crate) fn meta(&self, room: &RoomId) -> Bytes {
+        self.of_room(room, "meta")
+    }
+
     /// The keys that an append needs, in the order of `append.lua`, of a room as text.
     pub(crate) fn append_keys(&self, room: &[u8]) -> Words {
         let prefix = self.shard_prefix(self.shard_of(room));

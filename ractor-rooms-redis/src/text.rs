@@ -47,6 +47,14 @@ pub(crate) fn parse_host(text: &str) -> Option<HostId> {
     HostId::new(String::from_utf8(bytes).ok()?).ok()
 }
 
+/// Hosts with a comma between them, sorted.
+pub(crate) fn parse_hosts(text: &str) -> Option<Vec<HostId>> {
+    let names = text.split(',').filter(|name| !name.is_empty());
+    let mut hosts = names.map(parse_host).collect::<Option<Vec<_>>>()?;
+    hosts.sort();
+    Some(hosts)
+}
+
 /// `host#number`
 pub(crate) fn incarnation(of: &Incarnation) -> String {
     format!("{}#{}", host(&of.host), of.number)

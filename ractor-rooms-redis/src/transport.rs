@@ -17,6 +17,7 @@ mod facts;
 #[cfg(test)]
 mod facts_test;
 mod index;
+mod orphans;
 #[cfg(test)]
 mod producers_test;
 mod push;

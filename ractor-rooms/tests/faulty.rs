@@ -14,7 +14,7 @@ use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
 use ractor_rooms::MemoryTransport;
 use ractor_rooms::id::{
-    Epoch, HostId, Incarnation, Life, Millis, Number, OutSeq, Producer, RoomId,
+    Epoch, HostId, Incarnation, Life, Millis, Number, OutSeq, Position, Producer, RoomId,
 };
 use ractor_rooms::protocol::record::{
     AcquireAnswer, Answer, AppendAnswer, Lease, OwnerAnswer, ParkReason, Phase, RecordLimits,
@@ -232,7 +232,8 @@ async fn held_call_waits_for_its_release() {
         assert!(!call.is_finished());
         assert_eq!(view(&t).await.settled, executed);
         held.release();
-        assert_eq!(call.await.unwrap().unwrap(), Answer::Owner(OwnerAnswer::Done));
+        let settled = OwnerAnswer::Settled { last: Position::START };
+        assert_eq!(call.await.unwrap().unwrap(), Answer::Owner(settled));
     }
 }
 

@@ -279,7 +279,7 @@ end
 local function took(r, recovered, regressed, max)
   local m = r.m
   local answer = phase(r, 'acquired', m.epoch, m.life, m.snap, m.out, m.seq, m.pruned,
-    recovered and '1' or '', regressed and '1' or '', '')
+    recovered and '1' or '', regressed and '1' or '', f0(redis.call('LLEN', r.dead)), '')
   local more = #answer
   answer[more] = add_page(r, answer, cursor(m), max)
   return answer

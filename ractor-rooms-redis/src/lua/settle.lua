@@ -1,4 +1,4 @@
--- The owner has caught up. ARGV epoch owner
+-- The owner has caught up. ARGV epoch owner; answers the position of the last entry
 local NA = 11
 local function run(k, a)
   local r = open(k, a)
@@ -11,5 +11,5 @@ local function run(k, a)
     save(r)
     tell_parted(r, r.m.epoch)
   end
-  return { 'done' }
+  return { 'settled', r.m.last }
 end

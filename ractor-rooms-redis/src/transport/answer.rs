@@ -120,14 +120,27 @@ fn acquired(
     let snapshot = reply.maybe(text::parse_snapshot)?;
     let (out_seq, head) = (OutSeq(reply.number()?), Seq(reply.number()?));
     let pruned = reply.maybe(|text| text.parse().ok().map(Millis))?;
-    let (recovered, regressed, more) = (reply.flag()?, reply.flag()?, reply.flag()?);
+    let (recovered, regressed) = (reply.flag()?, reply.flag()?);
+    let (dead_letters, more) = (reply.small()?, reply.flag()?);
     let page = Page { entries: entries(reply)?, more, head };
-    Ok(Acquired { lease, life, snapshot, out_seq, head, pruned, recovered, regressed, page })
+    Ok(Acquired {
+        lease,
+        life,
+        snapshot,
+        out_seq,
+        head,
+        pruned,
+        recovered,
+        regressed,
+        dead_letters,
+        page,
+    })
 }
 
 pub(crate) fn owner(code: &str, reply: &mut Reply) -> Result<OwnerAnswer, Damaged> {
     Ok(match code {
         "done" => OwnerAnswer::Done,
+        "settled" => OwnerAnswer::Settled { last: reply.parsed(text::parse_position)? },
         "fenced" => OwnerAnswer::Fenced { epoch: Epoch(reply.number()?) },
         "nosnapshot" => OwnerAnswer::NoSnapshot,
         "count" => OwnerAnswer::Count(reply.small()?),
@@ -196,13 +209,7 @@ pub(crate) fn view(code: &str, reply: &mut Reply) -> Result<Option<RecordView>, 
     let snapshot = reply.maybe(text::parse_snapshot)?;
     let backlog = reply.flag()?;
     let out_seq = OutSeq(reply.number()?);
-    let names = reply.text()?;
-    let mut declined = names
-        .split(',')
-        .filter(|name| !name.is_empty())
-        .map(|name| text::parse_host(name).ok_or(Damaged))
-        .collect::<Result<Vec<_>, _>>()?;
-    declined.sort();
+    let declined = reply.parsed(text::parse_hosts)?;
     Ok(Some(RecordView {
         life,
         seen,

@@ -348,14 +348,20 @@ impl Inner {
             let (mut looked, mut found) = (Vec::new(), unrest.len());
             while found < limit && candidates.len() > 0 {
                 let some: Vec<_> = candidates.by_ref().take((limit - found).max(AT_ONCE)).collect();
-                let answers: Vec<_> =
-                    stream::iter(some)
-                        .map(|(room, by)| async move {
-                            (room.to_string(), self.restless(room, by).await)
-                        })
-                        .buffered(AT_ONCE)
-                        .collect()
-                        .await;
+                let dead: Vec<_> = some.iter().filter(|(_, by)| !by.is_empty()).cloned().collect();
+                let mut orphans = self.orphans(&dead).await;
+                let some = some.into_iter().map(|(room, by)| (orphans.remove(&room), room, by));
+                let answers: Vec<_> = stream::iter(some)
+                    .map(|(orphan, room, by)| async move {
+                        let name = room.to_string();
+                        match orphan {
+                            Some(orphan) => (name, Ok(Some(orphan))),
+                            None => (name, self.restless(room, by).await),
+                        }
+                    })
+                    .buffered(AT_ONCE)
+                    .collect()
+                    .await;
                 found += answers.iter().filter(|(_, read)| matches!(read, Ok(Some(_)))).count();
                 looked.extend(answers);
             }

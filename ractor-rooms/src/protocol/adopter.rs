@@ -16,7 +16,7 @@ mod step_test;
 
 use super::Rejection;
 use super::record::{AcquireAnswer, Acquired, DeclineReason, Lease, OwnerAnswer, Seen};
-use crate::id::Activation;
+use crate::id::{Activation, Position};
 
 /// See the [module](self).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -134,6 +134,9 @@ pub enum AdopterAction {
     GoLive {
         /// The lease.
         lease: Lease,
+        /// The position of the last entry of the log when the store was told: what the room has not taken of it
+        /// is read first.
+        last: Position,
     },
     /// Stops what was created, without a snapshot.
     Discard,
@@ -348,12 +351,15 @@ impl Adopter {
         event: AdopterEvent,
     ) -> Result<Vec<AdopterAction>, Rejection> {
         match event {
-            AdopterEvent::SettleAnswered(OwnerAnswer::Done) => {
+            AdopterEvent::SettleAnswered(OwnerAnswer::Settled { last }) => {
                 self.state = AdopterState::Live { lease: lease.clone() };
-                Ok(vec![AdopterAction::GoLive { lease }])
+                Ok(vec![AdopterAction::GoLive { lease, last }])
             }
             AdopterEvent::SettleAnswered(
-                OwnerAnswer::Fenced { .. } | OwnerAnswer::NoSnapshot | OwnerAnswer::Count(_),
+                OwnerAnswer::Fenced { .. }
+                | OwnerAnswer::Done
+                | OwnerAnswer::NoSnapshot
+                | OwnerAnswer::Count(_),
             )
             | AdopterEvent::Fenced => Ok(self.lost()),
             AdopterEvent::SettleUnanswered => Ok(vec![AdopterAction::Settle { lease }]),

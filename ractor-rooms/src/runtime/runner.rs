@@ -84,6 +84,8 @@ pub(crate) struct Meta<R: RoomActor> {
     since_checkpoint: (u32, usize),
     /// Messages that were given up, so that a replay does not try them again.
     given_up: BTreeSet<(Producer, Number)>,
+    /// The newest entry that was pushed while the room took none.
+    passed_over: Position,
     acked: Position,
     unacked: u32,
     ack_planned: bool,

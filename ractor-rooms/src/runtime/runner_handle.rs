@@ -80,8 +80,8 @@ pub(crate) trait Runner: Send + Sync {
     fn head(&self, last: Position);
     /// Read the log and catch up.
     fn replay(&self);
-    /// The room runs here: open the gate, start the timers.
-    fn go_live(&self);
+    /// The room runs here: read the log up to its last entry, open the gate, start the timers.
+    fn go_live(&self, last: Position);
     /// Freeze at the next message boundary.
     fn freeze(&self, generation: u64);
     /// Go on after a freeze that came to nothing.

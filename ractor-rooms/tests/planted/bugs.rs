@@ -42,6 +42,7 @@ pub(super) enum Bug {
     PagesForgetMore,
     HistoryCountsFromOne,
     CountsFailuresOfAny,
+    SettleForgetsTheHead,
     PositionsBeginAnew,
     LapsedSessionsComeBack,
     UnrestForgetsTheDead,
@@ -249,6 +250,9 @@ impl Planted {
             ) if number > Number(1) => {
                 let attempt = attempt.wrapping_add(1 << 32);
                 self.ask(room, Request::CountFailure { lease, producer, number, attempt })
+            }
+            (Bug::SettleForgetsTheHead, _, Answer::Owner(OwnerAnswer::Settled { .. })) => {
+                Answer::Owner(OwnerAnswer::Settled { last: Position::START })
             }
             (Bug::ClosesUndrained, _, Answer::Close(CloseAnswer::NotDrained { .. })) => {
                 Answer::Close(CloseAnswer::Done { dead_letters: 0 })

@@ -102,6 +102,7 @@ caught_by_the_suite! {
     offers: OverwritesOffers by offer_is_not_overwritten;
     declines: AnyoneDeclines by decline_parks_the_room;
     close: ClosesUndrained by close_waits_for_the_log;
+    settle: SettleForgetsTheHead by settle_is_noted;
     pages: IgnoresThePageBound by log_is_read_in_pages;
     more: PagesForgetMore by log_is_read_in_pages;
     history: HistoryCountsFromOne by history_is_bounded;

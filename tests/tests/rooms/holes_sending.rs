@@ -8,7 +8,7 @@ use bytes::Bytes;
 use ractor_rooms::clock::Clock;
 use ractor_rooms::id::{Epoch, Incarnation, Millis, Number, Producer};
 use ractor_rooms::protocol::record::{Answer, AppendAnswer, Phase, RecordLimits, Request};
-use ractor_rooms::testing::{Aimed, Fault, Operation};
+use ractor_rooms::testing::{Aimed, Fault, FaultPlan, Operation};
 use ractor_rooms::transport::Transport;
 use ractor_rooms::{MemoryTransport, MigrationErr, MigrationReport, RoomErr, RoomHost, RoomRef};
 use ractor_rooms_tests::holes::{
@@ -173,31 +173,54 @@ async fn h_19_unread_messages_of_a_durable_room_are_handled_once_per_cut() {
 }
 
 /// A live room that moves from `a` to `b` and has read its log there for the last time before it opens to
-/// the senders of `b`; pushes are lost.
+/// the senders of `b`: it says that it has caught up.
 struct Threshold {
     lab: Lab,
     a: RoomHost,
     b: RoomHost,
     from_b: RoomRef<Pad<Live>>,
-    /// The answer to its last look.
-    page: Aimed,
+    /// The question, or its answer, with which it says so.
+    settle: Aimed,
     moved: JoinHandle<Result<MigrationReport, MigrationErr>>,
 }
 
 impl Threshold {
-    async fn reach() -> Self {
+    /// With pushes that are lost: what the room does not read it hears of when heads are compared, every two
+    /// seconds.
+    async fn deaf() -> Self {
+        let plan = FaultPlan { drop_push: 1_000, ..FaultPlan::calm() };
+        Self::reach(plan, Fault::HoldAnswer).await
+    }
+
+    /// With heads that are never compared.
+    async fn alone(drop_push: u16, held: Fault) -> Self {
+        let only = [Operation::Owned].into();
+        Self::reach(FaultPlan { drop_push, refuse: 1_000, only, ..FaultPlan::calm() }, held).await
+    }
+
+    async fn reach(plan: FaultPlan, held: Fault) -> Self {
         let lab = Lab::default();
         let a = lab.host("a").await;
-        // It compares heads every two seconds.
         let b = lab.host_with("b", |c| c.session_ttl = Duration::from_secs(6)).await;
         lab.bring::<Live>("pad", &b, "a").await;
-        lab.lose_pushes(true);
-        // The acquire brought all that there was, so that this is the first time it looks.
-        let page = lab.next_of("b", Operation::ReadLog, Fault::HoldAnswer);
+        lab.net.set_plan(plan);
+        let settle = lab.next_of("b", Operation::Settle, held);
         let moved = migrating::<Live>(&a, "pad", "b");
-        in_time("it looks before it opens", page.hit()).await;
+        in_time("it has caught up", settle.hit()).await;
         let from_b = pad::<Live>(&b, "pad");
-        Self { lab, a, b, from_b, page, moved }
+        Self { lab, a, b, from_b, settle, moved }
+    }
+
+    /// A message that comes now is handled once the room goes live. Not from a sender of `b`, whose gate would ask
+    /// for it.
+    async fn handles_what_comes_now(self) {
+        pad::<Live>(&self.a, "pad").send(note(A, 1)).await.unwrap();
+        self.settle.release();
+        self.lab.stage.seen("pad", What::Handled(A, 1)).await;
+        self.lab.lose_pushes(false);
+        self.moved.await.unwrap().unwrap();
+        assert_eq!(show(&self.from_b).await.notes, [(A, 1)]);
+        stop(&[&self.a, &self.b]).await;
     }
 
     /// Sends one message after the other, from `first`, until the message `until` is handled, and holds
@@ -224,25 +247,41 @@ impl Threshold {
 /// When: the room is there and m2 goes the short way. Then: m1 before m2.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn h_20_what_went_through_the_store_is_not_overtaken_through_the_mailbox() {
-    let threshold = Threshold::reach().await;
+    let threshold = Threshold::deaf().await;
     for number in 1..=3 {
         threshold.from_b.send(note(B, number)).await.unwrap();
     }
-    threshold.page.release();
+    threshold.settle.release();
     threshold.send_on_until_handled(4, 3).await;
+}
+
+/// Given: a message was logged between the last page that the adopter read and its word that it has caught up, and
+/// its push is lost. When: the room goes live. Then: it is handled; nothing else shows it before heads are compared.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn h_34_a_room_that_goes_live_reads_what_it_was_not_pushed() {
+    let threshold = Threshold::alone(1_000, Fault::HoldRequest).await;
+    threshold.handles_what_comes_now().await;
+}
+
+/// Given: a message was logged after the adopter said that it has caught up, and its push came before the answer.
+/// When: the room goes live. Then: it is handled; it was pushed to a room that did not take any.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn h_34_a_room_that_goes_live_reads_what_it_was_pushed_before() {
+    let threshold = Threshold::alone(0, Fault::HoldAnswer).await;
+    threshold.handles_what_comes_now().await;
 }
 
 /// Given: a sender's append was accepted, its answer lost, and the repeat is answered `Duplicate`.
 /// When: the room has just come to the sender's host. Then: the next message does not overtake it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn h_40_a_duplicate_is_not_overtaken_through_the_mailbox() {
-    let threshold = Threshold::reach().await;
+    let threshold = Threshold::deaf().await;
     let lost = threshold.lab.next_of("b", Operation::Append, Fault::LoseAnswer);
     let again = threshold.lab.next_of("b", Operation::Append, Fault::HoldRequest);
     threshold.from_b.cast(note(B, 1)).unwrap();
     in_time("it is sent again", again.hit()).await;
     assert!(lost.is_hit());
-    threshold.page.release();
+    threshold.settle.release();
     let room = room_id::<Live>("pad");
     eventually("the room is there", async || threshold.b.rooms().await.unwrap().contains(&room))
         .await;

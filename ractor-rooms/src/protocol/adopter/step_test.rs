@@ -32,7 +32,7 @@ const TABLE: &str = "
 
     Settling   | ClaimFired, RestoreFired, Progressed | =
     Settling   | SettleUnanswered | =: Settle
-    Settling   | SettleDone | Live: GoLive
+    Settling   | Settled | Live: GoLive
     Settling   | SettleFenced, Fenced | Lost: Discard
     Settling   | else | reject
 
@@ -73,7 +73,7 @@ const EVENTS: [&str; 19] = [
     "Restored",
     "RestoreFailed",
     "CaughtUp",
-    "SettleDone",
+    "Settled",
     "SettleFenced",
     "SettleUnanswered",
     "GaveBack",
@@ -98,6 +98,10 @@ fn seen() -> Seen {
     Seen { epoch: Epoch(1), owner: None }
 }
 
+fn last_logged() -> Position {
+    Position { ms: 4, n: 2 }
+}
+
 fn acquired() -> Acquired {
     Acquired {
         lease: lease(),
@@ -108,6 +112,7 @@ fn acquired() -> Acquired {
         pruned: None,
         recovered: false,
         regressed: false,
+        dead_letters: 0,
         page: Default::default(),
     }
 }
@@ -156,7 +161,7 @@ fn event(name: &str) -> AdopterEvent {
         "Restored" => AdopterEvent::Restored,
         "RestoreFailed" => AdopterEvent::RestoreFailed(DeclineReason::UnknownKind),
         "CaughtUp" => AdopterEvent::CaughtUp,
-        "SettleDone" => AdopterEvent::SettleAnswered(OwnerAnswer::Done),
+        "Settled" => AdopterEvent::SettleAnswered(OwnerAnswer::Settled { last: last_logged() }),
         "SettleFenced" => AdopterEvent::SettleAnswered(OwnerAnswer::Fenced { epoch: Epoch(9) }),
         "SettleUnanswered" => AdopterEvent::SettleUnanswered,
         "GaveBack" => AdopterEvent::GaveBack,
@@ -193,7 +198,10 @@ fn action(action: &AdopterAction) -> String {
             "Restore".to_owned()
         }
         AdopterAction::Settle { lease: l } => named("Settle", l),
-        AdopterAction::GoLive { lease: l } => named("GoLive", l),
+        AdopterAction::GoLive { lease: l, last } => {
+            assert_eq!(*last, last_logged());
+            named("GoLive", l)
+        }
         AdopterAction::GiveBack { lease: l, why: w } => {
             format!("{}({})", named("GiveBack", l), why(w))
         }

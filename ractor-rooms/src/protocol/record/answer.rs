@@ -110,6 +110,8 @@ pub struct Acquired {
     pub recovered: bool,
     /// After a re-assert: whether the store had lost something that the host knew.
     pub regressed: bool,
+    /// How many dead letters are kept: messages that a replay does not try again.
+    pub dead_letters: u32,
     /// What the log has above the snapshot's cursor, up to [`FIRST_PAGE_BYTES`].
     pub page: Page,
 }
@@ -148,6 +150,12 @@ pub enum AcquireAnswer {
 pub enum OwnerAnswer {
     /// It took effect, or had before.
     Done,
+    /// To a settle that took effect, or had before.
+    Settled {
+        /// The position of the last entry that was ever logged. An owner that has not taken it has missed a
+        /// push since it read its log, and reads on.
+        last: Position,
+    },
     /// The lease is not the one in force.
     Fenced {
         /// The epoch that is.

@@ -129,6 +129,7 @@ impl Record {
             pruned: self.pruned,
             recovered,
             regressed: false,
+            dead_letters: self.dead_letters.len() as u32,
             page: self.page_after(self.cursor(), FIRST_PAGE_BYTES),
         })
     }
@@ -159,13 +160,14 @@ impl Record {
         if let Err(fenced) = self.fence(lease) {
             return (fenced, Vec::new());
         }
+        let settled = OwnerAnswer::Settled { last: self.last };
         if self.settled {
-            return (OwnerAnswer::Done, Vec::new());
+            return (settled, Vec::new());
         }
         self.settled = true;
         self.declined.clear();
         self.failures = 0;
-        (OwnerAnswer::Done, self.tell_parted(Some(self.epoch)))
+        (settled, self.tell_parted(Some(self.epoch)))
     }
 
     fn tell_offered(&self, to: &HostId) -> Effect {

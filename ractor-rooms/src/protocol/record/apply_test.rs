@@ -287,7 +287,8 @@ fn a_settle_tells_the_one_who_parked_it_once() {
     let settle = Request::Settle { lease: next.clone() };
     let told = Effect::Moved { to: lease.owner.by, settled: Some(next.epoch) };
     assert_eq!(bench.ask(settle.clone()).1, [told]);
-    assert_eq!(bench.ask(settle), (Answer::Owner(OwnerAnswer::Done), Vec::new()));
+    let settled = OwnerAnswer::Settled { last: bench.record.last };
+    assert_eq!(bench.ask(settle), (Answer::Owner(settled), Vec::new()));
 }
 
 #[test]

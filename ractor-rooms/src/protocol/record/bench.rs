@@ -58,7 +58,8 @@ impl Bench {
     pub(super) fn running() -> (Self, Lease) {
         let mut bench = Self::new();
         let lease = bench.acquired("a", 1);
-        assert_eq!(bench.owner(Request::Settle { lease: lease.clone() }), OwnerAnswer::Done);
+        let settled = OwnerAnswer::Settled { last: Position::START };
+        assert_eq!(bench.owner(Request::Settle { lease: lease.clone() }), settled);
         (bench, lease)
     }
 

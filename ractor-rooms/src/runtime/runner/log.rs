@@ -92,7 +92,7 @@ impl<R: RoomActor> RunnerState<R> {
     async fn controlled(&mut self, actor: &R, control: Control) {
         match control {
             Control::Replay => self.replay(actor).await,
-            Control::GoLive => self.go_live(actor).await,
+            Control::GoLive(last) => self.go_live(actor, last).await,
             Control::Cut(generation) => self.freeze(actor, generation).await,
             Control::Thaw => self.thaw(actor).await,
             // Both were done on the way here.
@@ -122,6 +122,7 @@ impl<R: RoomActor> RunnerState<R> {
 
     async fn pushed(&mut self, actor: &R, entry: &Entry) {
         if !self.meta.takes() {
+            self.meta.passed_over = self.meta.passed_over.max(entry.position);
             return; // it stays in the log
         }
         match self.meta.consumer.pushed(entry) {
@@ -366,7 +367,8 @@ impl<R: RoomActor> RunnerState<R> {
 
     /// Makes the room ready: a first checkpoint for a new one, then everything in its log.
     async fn replay(&mut self, actor: &R) {
-        if self.meta.acquired.recovered && !self.load_given_up().await {
+        let acquired = &self.meta.acquired;
+        if acquired.recovered && acquired.dead_letters > 0 && !self.load_given_up().await {
             return;
         }
         let restored = self.meta.acquired.snapshot.is_some();
@@ -438,7 +440,7 @@ impl<R: RoomActor> RunnerState<R> {
         }
     }
 
-    async fn go_live(&mut self, actor: &R) {
+    async fn go_live(&mut self, actor: &R, last: Position) {
         if self.meta.phase != Phase::Replaying {
             return;
         }
@@ -448,8 +450,11 @@ impl<R: RoomActor> RunnerState<R> {
             let epoch = shared.lease.epoch.0;
             self.meta.own = Some(Courier::own(core, shared.room.clone(), shared.life, epoch));
         }
-        // What was pushed while the room replayed was left in the log.
-        self.catch_up(actor).await;
+        // What was pushed while the room replayed was left in the log; and no gap shows that the last push was
+        // lost.
+        if self.meta.consumer.is_behind(last.max(self.meta.passed_over)) {
+            self.catch_up(actor).await;
+        }
         if R::DELIVERY == Delivery::Live {
             self.ack(); // of what it replayed: a full log lets nobody in who would have it acknowledged
         }

@@ -51,7 +51,8 @@ impl ractor::Message for RoomMessage {}
 /// What the host, or the runner itself, asks of a runner.
 pub(crate) enum Control {
     Replay,
-    GoLive,
+    /// Open to everybody, once what the log holds up to here is handled.
+    GoLive(Position),
     /// Everything before this was admitted before the gate closed, and nothing comes after it.
     Cut(u64),
     Thaw,
@@ -116,8 +117,8 @@ impl<R: RoomActor> Runner for TypedRunner<R> {
         self.cast(Control::Replay);
     }
 
-    fn go_live(&self) {
-        self.cast(Control::GoLive);
+    fn go_live(&self, last: Position) {
+        self.cast(Control::GoLive(last));
     }
 
     fn freeze(&self, generation: u64) {

@@ -143,6 +143,7 @@ impl<R: RoomActor> RunnerState<R> {
             me,
             acquired,
             phase: Phase::Replaying,
+            passed_over: Position::START,
             acked: consumer.position(),
             consumer,
             unread,

@@ -174,9 +174,9 @@ impl Supervisor {
                         _ => AdopterEvent::SettleUnanswered,
                     });
                 }
-                AdopterAction::GoLive { lease: _ } => {
+                AdopterAction::GoLive { lease: _, last } => {
                     if let Some(runner) = self.slots.get(room).and_then(|s| s.runner.as_ref()) {
-                        runner.go_live();
+                        runner.go_live(last);
                     }
                 }
                 AdopterAction::Discard => {

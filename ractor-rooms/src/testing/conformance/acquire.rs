@@ -94,7 +94,7 @@ pub(super) async fn acquire_is_refused_while_the_owner_lives(b: &Bench<'_>) {
         b.acquire(&room, &other).await,
         AcquireAnswer::Refused { seen: s, phase: Phase::Running } if s == seen
     );
-    b.done(&room, Request::Settle { lease }).await;
+    b.settle(&room, &lease).await;
 }
 
 /// A dead owner's room is free, by lapse and by the end of its session, and its death is counted.
@@ -285,5 +285,5 @@ pub(super) async fn acquire_has_one_winner(b: &Bench<'_>) {
         }
     }
     assert_eq!(winners.len(), 1, "{winners:?}");
-    b.done(&room, Request::Settle { lease: winners.remove(0) }).await;
+    b.settle(&room, &winners.remove(0)).await;
 }

@@ -223,6 +223,12 @@ impl<'a> Bench<'a> {
         assert_eq!(self.owner(room, request.clone()).await, OwnerAnswer::Done, "{request:?}");
     }
 
+    /// The owner tells that it has caught up; the position of the last entry.
+    pub(super) async fn settle(&self, room: &RoomId, lease: &Lease) -> Position {
+        let request = Request::Settle { lease: lease.clone() };
+        given!(self.owner(room, request).await, OwnerAnswer::Settled { last } => last)
+    }
+
     pub(super) async fn close(
         &self,
         room: &RoomId,

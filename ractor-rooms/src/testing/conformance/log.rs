@@ -246,4 +246,6 @@ pub(super) async fn dead_letters_are_kept(b: &Bench<'_>) {
     }
     assert_eq!(read().await, (3..=bound + 2).map(letter).collect::<Vec<_>>());
     given!(b.ask(&room, Request::Read).await, Answer::View(Some(view)) if u64::from(view.dead_letters) == bound);
+    b.done(&room, park(&lease, None)).await;
+    assert_eq!(u64::from(b.own(&room, &a).await.dead_letters), bound, "an heir is told of them");
 }

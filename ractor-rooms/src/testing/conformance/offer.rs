@@ -63,7 +63,7 @@ pub(super) async fn offer_clears_a_dead_owner_only(b: &Bench<'_>) {
     let a = b.mortal("a").await;
     let lease = b.start(&room, &a).await;
     given!(b.offer(&room, "b", FAR).await, OfferAnswer::Refused { phase: Phase::Running, .. });
-    b.done(&room, Request::Settle { lease: lease.clone() }).await;
+    b.settle(&room, &lease).await;
     b.subject.let_sessions_lapse().await;
     b.offered(&room, "b", FAR).await;
     let view = b.view(&room).await;
@@ -90,7 +90,7 @@ pub(super) async fn decline_parks_the_room(b: &Bench<'_>) {
     b.offered(&room, "b", FAR).await;
     let lease = b.own(&room, &other).await.lease;
     given!(b.decline(&room, "b").await, OfferAnswer::Refused { phase: Phase::Running, .. });
-    b.done(&room, Request::Settle { lease }).await;
+    b.settle(&room, &lease).await;
     assert!(b.view(&room).await.declined.is_empty(), "it has settled");
 }
 
@@ -167,7 +167,7 @@ pub(super) async fn source_of_a_blocked_room_goes_on(b: &Bench<'_>) {
     block(b, &room, &[&other]).await;
     given!(b.acquire(&room, &other).await, AcquireAnswer::Refused { .. });
     let lease = b.own(&room, &a).await.lease;
-    b.done(&room, Request::Settle { lease }).await;
+    b.settle(&room, &lease).await;
 }
 
 /// Hosts that are only too busy, or draining, do not block a room, however many.
@@ -195,7 +195,7 @@ pub(super) async fn settled_room_forgets_failures(b: &Bench<'_>) {
         let answer = b.decline_for(&room, "a", DeclineReason::DeadlineMissed).await;
         given!(answer, OfferAnswer::Done { .. });
         let lease = b.own(&room, &a).await.lease;
-        b.done(&room, Request::Settle { lease: lease.clone() }).await;
+        b.settle(&room, &lease).await;
         b.done(&room, park(&lease, None)).await;
     }
     assert_eq!(b.view(&room).await.phase, Phase::Parked { why: ParkReason::Idle });

@@ -111,16 +111,20 @@ pub(super) async fn fences_refuse_an_old_lease(b: &Bench<'_>) {
     }
 }
 
-/// Settling is noted once and can be repeated.
+/// Settling is noted once and can be repeated; it says each time what was logged last, also of what is trimmed.
 pub(super) async fn settle_is_noted(b: &Bench<'_>) {
-    let room = room("r");
+    let (room, p) = (room("r"), producer("p", 1));
     let a = b.host("a").await;
     let lease = b.start(&room, &a).await;
     assert!(!b.view(&room).await.settled);
-    for _ in 0..2 {
-        b.done(&room, Request::Settle { lease: lease.clone() }).await;
-        assert!(b.view(&room).await.settled);
-    }
+    assert_eq!(b.settle(&room, &lease).await, Position::START, "nothing was logged");
+    assert!(b.view(&room).await.settled);
+    b.accepted(&room, &p, 1, &["one"]).await;
+    let one = b.settle(&room, &lease).await;
+    assert_eq!(one, b.log(&room, &lease).await[0].position);
+    b.done(&room, Request::Ack { lease: lease.clone(), received: one }).await;
+    assert_eq!(b.settle(&room, &lease).await, one);
+    assert!(b.view(&room).await.settled);
     b.done(&room, park(&lease, None)).await;
     assert!(!b.view(&room).await.settled);
 }

@@ -74,7 +74,7 @@ pub(super) async fn source_is_told_of_the_adopter(b: &Bench<'_>) {
     let lease = b.start(&room, &a).await;
     b.done(&room, move_to(&lease, "b", FAR)).await;
     let next = b.own(&room, &other).await.lease;
-    b.done(&room, Request::Settle { lease: next.clone() }).await;
+    b.settle(&room, &next).await;
     let push = at_a.want("the adoption", |push| matches!(push, Push::Moved { .. })).await;
     assert_eq!(push, Push::Moved { room, settled: Some(next.epoch) });
 }

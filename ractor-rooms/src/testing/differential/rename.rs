@@ -234,7 +234,12 @@ pub(super) fn answer(r: &mut impl Rename, answer: Answer) -> Answer {
         Answer::Owner(OwnerAnswer::Fenced { epoch }) => {
             Answer::Owner(OwnerAnswer::Fenced { epoch: Epoch(r.epoch(epoch.0)) })
         }
-        Answer::Owner(answer) => Answer::Owner(answer),
+        Answer::Owner(OwnerAnswer::Settled { last }) => {
+            Answer::Owner(OwnerAnswer::Settled { last: r.position(last) })
+        }
+        Answer::Owner(
+            answer @ (OwnerAnswer::Done | OwnerAnswer::NoSnapshot | OwnerAnswer::Count(_)),
+        ) => Answer::Owner(answer),
         Answer::Offer(OfferAnswer::Done { life: of }) => {
             Answer::Offer(OfferAnswer::Done { life: life(r, of) })
         }
