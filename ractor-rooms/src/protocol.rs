@@ -21,6 +21,7 @@ pub mod adopter;
 #[cfg(test)]
 mod cells;
 pub mod consumer;
+pub mod drain;
 pub mod gate;
 pub mod invariants;
 #[cfg(test)]

@@ -384,7 +384,7 @@ async fn rough_run(seed: u64) -> (Vec<u64>, Vec<String>) {
     t.flush().await;
     let a = open(&t, "a").await;
     let lease = acquire(&t, &a, 1).await.unwrap();
-    let after = ractor_rooms::id::Position::START;
+    let after = Position::START;
     let page = ask(&t, Request::ReadLog { lease, after, max_bytes: usize::MAX }).await.unwrap();
     let Answer::Page(Ok(page)) = page else { panic!("{page:?}") };
     let log = page.entries.iter().map(|entry| entry.first.0).collect();

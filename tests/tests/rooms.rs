@@ -20,6 +20,8 @@ mod crash_points;
 mod decoders;
 #[path = "rooms/documents.rs"]
 mod documents;
+#[path = "rooms/drain.rs"]
+mod drain;
 #[path = "rooms/field_reports.rs"]
 mod field_reports;
 #[path = "rooms/generations.rs"]

@@ -196,7 +196,19 @@ impl Decoder {
                     lines(&[b"fenced", b"9", b"8", b"4"]),
                     lines(&[&[&b"page"[..], b"7", b""], &entry[..]].concat()),
                     of(&[
-                        &[&b"acquired"[..], b"3", b"5", snapshot, b"1", b"7", b"", b"", b"", b""],
+                        &[
+                            &b"acquired"[..],
+                            b"3",
+                            b"5",
+                            snapshot,
+                            b"1",
+                            b"7",
+                            b"",
+                            b"",
+                            b"",
+                            b"2",
+                            b"",
+                        ],
                         &entry[..],
                     ]
                     .concat()),
@@ -208,6 +220,7 @@ impl Decoder {
                     ]),
                     lines(&[b"notdrained", b"3"]),
                     lines(&[b"count", b"3"]),
+                    lines(&[b"settled", b"8-1"]),
                 ]
             }
         }

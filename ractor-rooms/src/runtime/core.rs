@@ -160,6 +160,8 @@ pub(crate) struct HostCore {
     error_hook: Option<ErrorHook>,
     stop: watch::Sender<bool>,
     leaving: AtomicBool,
+    /// Whether a drain is under way.
+    pub(crate) draining: AtomicBool,
     /// Whether the store answered the last heartbeat.
     ready: AtomicBool,
     stopped: AtomicBool,
@@ -208,6 +210,7 @@ impl HostCore {
             error_hook,
             stop: watch::Sender::new(false),
             leaving: AtomicBool::new(false),
+            draining: AtomicBool::new(false),
             ready: AtomicBool::new(true),
             stopped: AtomicBool::new(false),
             errands: Arc::default(),

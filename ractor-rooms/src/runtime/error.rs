@@ -320,6 +320,18 @@ pub enum HostErr {
     /// The supervisor could not be spawned.
     #[error("the supervisor did not start: {0}")]
     Spawn(String),
+    /// The host is being drained already.
+    #[error("host {host} is being drained already")]
+    AlreadyDraining {
+        /// The host.
+        host: HostId,
+    },
+    /// The system does not let this process wait for its signal to end.
+    #[error("expected to be told of the signal to terminate: {error}")]
+    NoSignal {
+        /// What it says.
+        error: String,
+    },
     /// The host is stopped.
     #[error("the host is stopped")]
     Stopped,

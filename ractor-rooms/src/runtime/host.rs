@@ -30,7 +30,7 @@ use crate::transport::{Transport, TransportErr};
 #[derive(Clone)]
 pub struct RoomHost {
     pub(super) core: Arc<HostCore>,
-    supervisor: ActorRef<RoomSupervisorMessage>,
+    pub(super) supervisor: ActorRef<RoomSupervisorMessage>,
 }
 
 /// Configures a host before it starts.

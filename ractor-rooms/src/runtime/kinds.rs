@@ -74,6 +74,7 @@ impl<R: RoomActor> RoomKind for TypedKind<R> {
                 dirty: false.into(),
                 handled: 0.into(),
                 checkpointed: 0.into(),
+                bytes: acquired.snapshot.as_ref().map_or(0, |s| s.bytes).into(),
                 checkpoint_at: Mutex::new(core.clock.mark()),
                 received: Mutex::new((Position::START, Seq(0))),
             });

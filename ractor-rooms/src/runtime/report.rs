@@ -18,6 +18,8 @@ pub enum MoveReason {
     Idle,
     /// Its host shuts down.
     Shutdown,
+    /// Its host was drained.
+    Drained,
     /// It was not: it stayed and was re-asserted, because the store may have lost data.
     Reasserted,
     /// It was not: it waited while its host had no session, and was taken back.

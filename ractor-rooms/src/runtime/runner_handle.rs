@@ -33,6 +33,8 @@ pub(crate) struct RunnerShared {
     pub(crate) handled: AtomicU64,
     /// `handled` at the last checkpoint.
     pub(crate) checkpointed: AtomicU64,
+    /// The size of the last snapshot in bytes; 0 before there is one.
+    pub(crate) bytes: AtomicU64,
     /// When the last checkpoint was asked for.
     pub(crate) checkpoint_at: Mutex<Duration>,
     /// What has been taken from the log.

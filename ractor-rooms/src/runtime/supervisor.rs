@@ -14,6 +14,7 @@
 
 mod adopting;
 mod beats;
+mod draining;
 mod giving;
 mod message;
 mod moving;
@@ -43,8 +44,8 @@ use crate::protocol::store::Unrest;
 
 use beats::Beats;
 use message::Inner;
-pub(crate) use message::Responder;
 pub use message::RoomSupervisorMessage;
+pub(crate) use message::{Responder, RoomsHere};
 use slot::Slot;
 
 /// The supervisor's actor; all it has is in [`Supervisor`].
@@ -217,6 +218,13 @@ impl Supervisor {
             }
             Inner::Unload { room, reply } => {
                 let _ = reply.send(self.unload(&room)); // nobody waits any more
+            }
+            Inner::Here { reply } => {
+                let _ = reply.send(self.here()); // nobody waits
+            }
+            Inner::Leave { room, to, reply } => self.leave(&room, to, reply),
+            Inner::Kill { room, reply } => {
+                let _ = reply.send(self.kill(&room)); // nobody waits
             }
             Inner::Shutdown { reply } => self.shut_down(reply),
         }

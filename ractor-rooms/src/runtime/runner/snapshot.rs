@@ -183,6 +183,7 @@ impl<R: RoomActor> RunnerState<R> {
             schema: R::STATE_VERSION,
             next_timer: self.ctx.next_deadline(),
         };
+        meta.shared.bytes.store(snapshot.bytes, Ordering::Relaxed);
         let handled = meta.consumer.handled();
         Ok(FrozenRoom { snapshot, bytes, handled, out_seq, cut_at })
     }

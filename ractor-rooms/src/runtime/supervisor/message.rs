@@ -76,6 +76,22 @@ impl RoomSupervisorMessage {
         Self(Inner::Unload { room, reply })
     }
 
+    pub(crate) fn here(reply: oneshot::Sender<RoomsHere>) -> Self {
+        Self(Inner::Here { reply })
+    }
+
+    pub(crate) fn leave(
+        room: RoomId,
+        to: Option<HostId>,
+        reply: oneshot::Sender<MigrateOutcome>,
+    ) -> Self {
+        Self(Inner::Leave { room, to, reply })
+    }
+
+    pub(crate) fn kill(room: RoomId, reply: oneshot::Sender<bool>) -> Self {
+        Self(Inner::Kill { room, reply })
+    }
+
     pub(crate) fn shutdown(reply: oneshot::Sender<()>) -> Self {
         Self(Inner::Shutdown { reply })
     }
@@ -256,7 +272,31 @@ pub(super) enum Inner {
         room: RoomId,
         reply: oneshot::Sender<bool>,
     },
+    /// What a drain has to do with.
+    Here {
+        reply: oneshot::Sender<RoomsHere>,
+    },
+    /// A drained host's room goes to another host, or to the store.
+    Leave {
+        room: RoomId,
+        to: Option<HostId>,
+        reply: oneshot::Sender<MigrateOutcome>,
+    },
+    /// A room's runner does not come to a message boundary.
+    Kill {
+        room: RoomId,
+        reply: oneshot::Sender<bool>,
+    },
     Shutdown {
         reply: oneshot::Sender<()>,
     },
+}
+
+/// The rooms of a host.
+#[derive(Debug, Default)]
+pub(crate) struct RoomsHere {
+    /// Those that run and do nothing else, each with the size of its last snapshot in bytes.
+    pub(crate) live: Vec<(RoomId, u64)>,
+    /// Those that are being taken or given up.
+    pub(crate) busy: Vec<RoomId>,
 }
