@@ -314,6 +314,7 @@ impl Driver {
             }
             self.note(&machine);
             let event = tokio::select! {
+                biased; // the same order in each run of a simulation
                 Some(event) = events.next() => event?,
                 () = &mut deadline, if !overdue => {
                     overdue = true;

@@ -129,6 +129,8 @@ pub enum Step {
         host: usize,
         /// In milliseconds.
         rest: u64,
+        /// Whether it has its rooms moved out before; they rest otherwise.
+        drains: bool,
     },
     /// A host dies and starts again after so many milliseconds.
     Kill {
@@ -243,7 +245,11 @@ impl Plan {
             let at = dice.within(200..=last);
             let step = match dice.below(8) {
                 0 => Step::Unload { host: dice.index(hosts), room: dice.index(rooms) },
-                1 => Step::Stop { host: dice.index(hosts), rest: dice.within(10..=2_000) },
+                1 => {
+                    let (host, rest) = (dice.index(hosts), dice.within(10..=2_000));
+                    // Without a throw of its own, so that a seed goes on making the plan that it made.
+                    Step::Stop { host, rest, drains: rest % 2 == 0 }
+                }
                 _ => Step::Move {
                     via: dice.index(hosts),
                     room: dice.index(rooms),

@@ -139,10 +139,14 @@ fn take(world: &Arc<World>, step: Step, remembered: &mut Option<Store>, working:
         Step::Unload { host, room } => {
             working.spawn(async move { unload(&world, host, room).await });
         }
-        Step::Stop { host, rest } => {
+        Step::Stop { host, rest, drains } => {
             if let Some(stopping) = world.take(host) {
                 working.spawn(async move {
-                    world.shut_down(&stopping).await;
+                    if drains {
+                        world.drain(&stopping).await;
+                    } else {
+                        world.shut_down(&stopping).await;
+                    }
                     tokio::time::sleep(Duration::from_millis(rest)).await;
                     world.start(host).await;
                 });

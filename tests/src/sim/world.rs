@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use ractor_rooms::id::HostId;
 use ractor_rooms::testing::FaultyTransport;
-use ractor_rooms::{MemoryTransport, RoomHost};
+use ractor_rooms::{DrainOptions, MemoryTransport, RoomHost};
 
 use super::clock::{HostClock, SimTime};
 use super::journal::Journal;
-use super::plan::Plan;
+use super::plan::{Plan, SESSION};
 use super::planted::{Bug, Planted};
 use super::room::SimRoom;
 use crate::cluster::host_name;
@@ -133,6 +133,17 @@ impl World {
             self.network.stall(&host);
         } else {
             self.network.resume(&host);
+        }
+    }
+
+    /// Has a host's rooms moved out, and stops it.
+    pub async fn drain(&self, host: &RoomHost) {
+        self.journal.say(format!("{} drains", host.id()));
+        let options = DrainOptions::default().deadline(Duration::from_millis(SESSION));
+        let drained = async { host.drain(options)?.await };
+        match tokio::time::timeout(BOUND, drained).await {
+            Ok(drained) => self.journal.say(format!("{} drained: {drained:?}", host.id())),
+            Err(_) => self.journal.broken(format!("I6: {} is not drained", host.id())),
         }
     }
 
