@@ -288,6 +288,7 @@ impl Setup {
             state: HostState::Ready,
             load: 0,
             capacity: 1_000_000,
+            weight: 1,
             kinds: BTreeMap::new(),
             proved: ractor_rooms::id::Generation::default(),
             holds: None,

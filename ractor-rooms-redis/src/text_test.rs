@@ -55,6 +55,7 @@ fn golden_bytes() {
         state: HostState::Cordoned,
         load: 1,
         capacity: 2,
+        weight: 3,
         kinds: [(ractor_rooms::id::Kind::new("a;b").unwrap(), 7)].into(),
         proved: ractor_rooms::id::Generation(3),
         holds: Some(u64::MAX),

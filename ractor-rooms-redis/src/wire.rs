@@ -197,9 +197,9 @@ pub(crate) fn spec(spec: &SessionSpec) -> Bytes {
         HostState::Cordoned => "cordoned",
         HostState::Draining => "draining",
     };
-    let SessionSpec { load, capacity, proved, holds, .. } = spec;
+    let SessionSpec { load, capacity, weight, proved, holds, .. } = spec;
     let holds = holds.map_or_else(|| "-".to_owned(), |from| from.to_string());
-    let mut text = format!("{state} {load} {capacity} {proved} {holds} ");
+    let mut text = format!("{state} {load} {capacity} {weight} {proved} {holds} ");
     for (kind, version) in &spec.kinds {
         text += &format!("{}:{kind}:{version};", kind.as_str().len());
     }
@@ -218,6 +218,7 @@ pub(crate) fn parse_session(mut bytes: Bytes) -> Option<(u64, SessionSpec)> {
     };
     let load = u32::try_from(number(&mut bytes, b' ')?).ok()?;
     let capacity = u32::try_from(number(&mut bytes, b' ')?).ok()?;
+    let weight = u32::try_from(number(&mut bytes, b' ')?).ok()?;
     let proved = Generation(number(&mut bytes, b' ')?);
     let holds = match word(&mut bytes, b' ')?.as_str() {
         "-" => None,
@@ -233,5 +234,5 @@ pub(crate) fn parse_session(mut bytes: Bytes) -> Option<(u64, SessionSpec)> {
         let version = u32::try_from(number(&mut bytes, b';')?).ok()?;
         kinds.insert(Kind::new(kind).ok()?, version);
     }
-    Some((id, SessionSpec { state, load, capacity, kinds, proved, holds }))
+    Some((id, SessionSpec { state, load, capacity, weight, kinds, proved, holds }))
 }

@@ -110,6 +110,7 @@ async fn open(t: &Faulty, name: &str) -> Incarnation {
         state: HostState::Ready,
         load: 0,
         capacity: 1,
+        weight: 1,
         kinds,
         proved: Default::default(),
         holds: None,

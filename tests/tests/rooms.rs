@@ -34,6 +34,8 @@ mod holes;
 mod life;
 #[path = "rooms/moves.rs"]
 mod moves;
+#[path = "rooms/placing.rs"]
+mod placing;
 #[path = "rooms/poison.rs"]
 mod poison;
 #[path = "rooms/room_to_room.rs"]

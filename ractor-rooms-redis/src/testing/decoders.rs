@@ -169,6 +169,7 @@ impl Decoder {
                     state: HostState::Cordoned,
                     load: 1,
                     capacity: 2,
+                    weight: 3,
                     kinds,
                     proved: Generation(3),
                     holds: Some(7),

@@ -22,6 +22,7 @@ async fn what_is_damaged_does_not_hide_the_rest() {
         state: HostState::Ready,
         load: 0,
         capacity: 1,
+        weight: 1,
         kinds,
         proved: Default::default(),
         holds: None,

@@ -16,7 +16,7 @@ use crate::testing::PrivateServer;
 
 fn spec() -> SessionSpec {
     let (state, proved) = (HostState::Ready, Generation(0));
-    SessionSpec { state, load: 0, capacity: 9, kinds: [].into(), proved, holds: None }
+    SessionSpec { state, load: 0, capacity: 9, weight: 1, kinds: [].into(), proved, holds: None }
 }
 
 async fn open(store: &RedisTransport, host: &HostId, lasts: Duration) -> Incarnation {

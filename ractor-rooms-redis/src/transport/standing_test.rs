@@ -27,6 +27,7 @@ async fn appends_are_answered_when_sessions_cannot_be_looked_up() {
         state: HostState::Ready,
         load: 0,
         capacity: 1,
+        weight: 1,
         kinds,
         proved: Default::default(),
         holds: None,

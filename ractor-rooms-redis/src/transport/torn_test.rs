@@ -123,6 +123,7 @@ impl Story {
             state: HostState::Ready,
             load: 0,
             capacity: 1,
+            weight: 1,
             kinds,
             proved: Default::default(),
             holds: None,

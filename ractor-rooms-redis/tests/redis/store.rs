@@ -107,6 +107,7 @@ fn spec() -> SessionSpec {
         state: HostState::Ready,
         load: 0,
         capacity: 0,
+        weight: 1,
         kinds: std::collections::BTreeMap::new(),
         proved: ractor_rooms::id::Generation::default(),
         holds: None,

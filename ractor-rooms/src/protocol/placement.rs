@@ -12,7 +12,8 @@
 //! taken in integers, so that hosts of any make agree to the last bit.
 //!
 //! The bound is that of "Consistent Hashing with Bounded Loads" (Mirrokni, Thorup, Zadimoghaddam 2018): a host
-//! that has its share and a tenth of it more is passed over, and the next best gets the room.
+//! that has its share and a tenth of it more (or [`LOAD_SLACK`] rooms, where that is more) is passed over, and the next
+//! best gets the room.
 //!
 //! All of it is part of the contract between hosts of different releases: under one version number it never
 //! changes.
@@ -29,6 +30,10 @@ pub const PLACEMENT_VERSION: u8 = 1;
 
 /// How much more than its share a host may have, in percent.
 pub const LOAD_BOUND_PERCENT: u64 = 10;
+
+/// How many rooms more than its share a host may have in any case. What is known of a load is as old as a heartbeat,
+/// and a few rooms are not worth a detour.
+pub const LOAD_SLACK: u64 = 16;
 
 /// A host that may run the room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,7 +79,7 @@ pub fn place<'a>(
     best(room, candidates.into_iter()).map(|candidate| candidate.host)
 }
 
-/// The same, where a host that is [`LOAD_BOUND_PERCENT`] above its share is passed over. What is known of the
+/// The same, where a host that is [`LOAD_BOUND_PERCENT`] and [`LOAD_SLACK`] above its share is passed over. What is known of the
 /// loads may be old: the bound spreads rooms, it promises nothing.
 pub fn place_within_bound<'a>(
     room: &RoomId,
@@ -85,9 +90,11 @@ pub fn place_within_bound<'a>(
     let rooms = 1 + all().map(|candidate| u64::from(candidate.load)).sum::<u64>();
     let has_place = |candidate: &Candidate<'_>| {
         // load < rooms * weight / weights * 1.1, rounded up: so there is always one that has.
-        let load = u128::from(candidate.load) * 100 * u128::from(weights);
-        let most = u128::from(rooms) * u128::from(candidate.weight);
-        load < most * u128::from(100 + LOAD_BOUND_PERCENT)
+        let weights = u128::from(weights);
+        let load = u128::from(candidate.load) * 100 * weights;
+        let share = u128::from(rooms) * u128::from(candidate.weight);
+        let slack = u128::from(LOAD_SLACK) * 100 * weights;
+        load < (share * u128::from(100 + LOAD_BOUND_PERCENT)).max(share * 100 + slack)
     };
     best(room, all().filter(has_place)).map(|candidate| candidate.host)
 }

@@ -9,7 +9,7 @@ use crate::id::{Generation, HostId, Incarnation, Kind, Millis};
 /// What a host is ready for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum HostState {
-    /// It has just started and does not take rooms yet.
+    /// It has just started and leaves rooms to others as long as there are any.
     Joining,
     /// It takes rooms.
     Ready,
@@ -17,6 +17,16 @@ pub enum HostState {
     Cordoned,
     /// It moves its rooms out and takes no more.
     Draining,
+}
+
+impl HostState {
+    /// Whether it takes a room that is offered to it.
+    pub fn takes_rooms(self) -> bool {
+        match self {
+            Self::Joining | Self::Ready => true,
+            Self::Cordoned | Self::Draining => false,
+        }
+    }
 }
 
 /// What a host says of itself with each heartbeat.
@@ -28,6 +38,8 @@ pub struct SessionSpec {
     pub load: u32,
     /// How many rooms it may run; 0 for a host of senders and members only.
     pub capacity: u32,
+    /// Its share of the rooms, relative to those of the other hosts.
+    pub weight: u32,
     /// The kinds it runs, each with the highest snapshot schema version it reads.
     pub kinds: BTreeMap<Kind, u32>,
     /// The generation in which it has proved or dropped all that it ran before.

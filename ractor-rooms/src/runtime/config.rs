@@ -9,6 +9,12 @@ pub struct HostConfig {
     pub session_ttl: Duration,
     /// How many rooms the host may run; 0 for a host of senders and members only.
     pub capacity: u32,
+    /// The host's share of the rooms, relative to the weights of the other hosts. One of 0 gets only what is moved
+    /// to it.
+    pub weight: u32,
+    /// How long a host that has just started leaves rooms to others, if there are any: one that is about to fail, or
+    /// starts again and again, does not pull rooms to it each time.
+    pub settle_time: Duration,
     /// For one operation on the store.
     pub store_timeout: Duration,
     /// Pause before an operation without an answer is repeated.
@@ -59,6 +65,8 @@ impl Default for HostConfig {
         Self {
             session_ttl: Duration::from_secs(10),
             capacity: u32::MAX,
+            weight: 1,
+            settle_time: Duration::ZERO,
             store_timeout: Duration::from_secs(2),
             retry_interval: Duration::from_millis(50),
             send_timeout: Duration::from_secs(5),

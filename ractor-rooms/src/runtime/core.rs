@@ -28,7 +28,7 @@ use super::supervisor::RoomSupervisorMessage;
 use super::wire::{LetterBody, Payload, encode_letter, encode_payload};
 use crate::clock::Clock;
 use crate::id::{Epoch, HostId, Incarnation, Kind, Millis, Producer, RoomId};
-use crate::protocol::placement::{evenly, place};
+use crate::protocol::placement::{Candidate, place_within_bound};
 use crate::protocol::record::{
     Answer, CloseAnswer, Lease, OfferAnswer, OwnerAnswer, RecordView, Request, SnapshotKey,
 };
@@ -732,13 +732,20 @@ pub(crate) fn place_among(
     if !sessions.iter().any(|s| reads(&s, &room.kind)) {
         return Err(FindErr::UnknownKind);
     }
-    let ready = sessions.iter().filter(|s| {
-        reads(s, &room.kind)
-            && s.spec.state == HostState::Ready
-            && s.spec.load < s.spec.capacity
-            && !declined.contains(&s.incarnation.host)
-    });
-    place(room, evenly(ready.map(|s| &s.incarnation.host))).cloned().ok_or(FindErr::NoneReady)
+    let of = |state: HostState| {
+        let candidates = sessions.iter().filter(move |s| {
+            reads(s, &room.kind)
+                && s.spec.state == state
+                && s.spec.load < s.spec.capacity
+                && !declined.contains(&s.incarnation.host)
+        });
+        let candidates = candidates.map(|s| {
+            let (weight, load) = (s.spec.weight, s.spec.load);
+            Candidate { host: &s.incarnation.host, weight, load }
+        });
+        place_within_bound(room, candidates)
+    };
+    of(HostState::Ready).or_else(|| of(HostState::Joining)).cloned().ok_or(FindErr::NoneReady)
 }
 
 /// An answer of another kind than the request asks for.

@@ -16,7 +16,9 @@ use super::migrate::MigrateTo;
 use super::report::MigrationReport;
 use super::room_actor::RoomActor;
 use super::room_ref::RoomRef;
-use super::supervisor::{Responder, RoomSupervisor, RoomSupervisorMessage, SupervisorArgs};
+use super::supervisor::{
+    Responder, RoomSupervisor, RoomSupervisorMessage, SupervisorArgs, first_state,
+};
 use crate::clock::Clock;
 use crate::id::{HostId, IdErr, Incarnation, Kind, Millis, RoomId, RoomKey};
 use crate::protocol::SessionKeeper;
@@ -125,9 +127,10 @@ impl RoomHostBuilder {
             .map(|(name, kind)| Ok((Kind::new(name)?, kind)))
             .collect::<Result<_, IdErr>>()?;
         let spec = SessionSpec {
-            state: HostState::Ready,
+            state: first_state(self.config.settle_time),
             load: 0,
             capacity: self.config.capacity,
+            weight: self.config.weight,
             kinds: kinds.iter().map(|(name, kind)| (name.clone(), kind.reads())).collect(),
             // It runs nothing.
             proved: self.transport.newest_generation(),

@@ -72,6 +72,7 @@ pub(crate) struct Supervisor {
     proved: Generation,
     /// Since when there is a newer one.
     proving: Option<Duration>,
+    started: Duration,
     state: HostState,
     restores: Arc<Semaphore>,
     next_activation: u64,
@@ -108,6 +109,7 @@ impl Actor for RoomSupervisor {
         let SupervisorArgs { core, kinds, keeper, proved } = args;
         let restores = Arc::new(Semaphore::new(core.config.max_restores.max(1)));
         let heard = core.clock.mark();
+        let settle_time = core.config.settle_time;
         let supervisor = Supervisor {
             core,
             kinds,
@@ -117,7 +119,8 @@ impl Actor for RoomSupervisor {
             proved,
             // One may have begun before anybody listened.
             proving: Some(Duration::ZERO),
-            state: HostState::Ready,
+            started: heard,
+            state: first_state(settle_time),
             restores,
             next_activation: 0,
             next_token: 0,
@@ -166,6 +169,11 @@ impl Actor for RoomSupervisor {
         }
         Ok(())
     }
+}
+
+/// The state in which a host starts.
+pub(crate) fn first_state(settle_time: Duration) -> HostState {
+    if settle_time.is_zero() { HostState::Ready } else { HostState::Joining }
 }
 
 impl Supervisor {

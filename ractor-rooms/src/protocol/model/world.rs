@@ -423,6 +423,7 @@ pub(super) fn spec(proved: Generation) -> SessionSpec {
         state: HostState::Ready,
         load: 0,
         capacity: 1,
+        weight: 1,
         kinds: BTreeMap::new(),
         proved,
         holds: None,

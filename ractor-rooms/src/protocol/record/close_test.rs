@@ -96,6 +96,7 @@ fn store() -> (Store, Activation) {
         state: HostState::Ready,
         load: 0,
         capacity: 1,
+        weight: 1,
         kinds,
         proved: Default::default(),
         holds: None,

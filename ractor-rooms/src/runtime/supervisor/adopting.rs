@@ -19,7 +19,6 @@ use crate::protocol::record::{
     AcquireAnswer, Acquired, Answer, DeclineReason, OfferNotice, OwnerAnswer, ParkReason, Phase,
     RecordView, Request, Seen, SnapshotKey, SnapshotRef,
 };
-use crate::protocol::session::HostState;
 use crate::protocol::source::SourceEvent;
 use crate::transport::TransportErr;
 
@@ -106,7 +105,7 @@ impl Supervisor {
             let (found, supported) = (snapshot.schema, kind.reads());
             return Err(DeclineReason::UnreadableVersion { found, supported });
         }
-        if self.state != HostState::Ready || self.shutdown.is_some() {
+        if !self.state.takes_rooms() || self.shutdown.is_some() {
             return Err(DeclineReason::Draining);
         }
         if self.slots.len() >= self.core.config.capacity as usize {

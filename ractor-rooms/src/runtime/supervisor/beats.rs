@@ -46,6 +46,7 @@ mod tests {
             state: HostState::Ready,
             load: 0,
             capacity: 1,
+            weight: 1,
             kinds: BTreeMap::new(),
             proved: Generation(generation),
             holds: None,

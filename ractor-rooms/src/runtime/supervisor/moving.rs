@@ -18,7 +18,6 @@ use super::slot::Giving;
 use crate::codec::body;
 use crate::id::{HostId, Incarnation, Kind, RoomId};
 use crate::protocol::record::{DeclineReason, Phase, RecordView};
-use crate::protocol::session::HostState;
 use crate::protocol::source::{AbortReason, Goal, Outcome};
 use crate::transport::TransportErr;
 
@@ -267,7 +266,7 @@ async fn check_target(
         Some(_) => {}
     }
     match session.spec.state {
-        HostState::Ready => Ok(()),
+        state if state.takes_rooms() => Ok(()),
         state => Err(MigrationErr::HostNotReady { host: to.clone(), state }),
     }
 }

@@ -30,10 +30,20 @@ impl Supervisor {
             self.core.forget_unused_ways();
         }
         self.prove();
+        self.settle(now);
         if !self.sweeping_on {
             self.read_unrest();
         }
         self.look_after_rooms(now);
+    }
+
+    /// Takes its part of the rooms once it has been there for a while.
+    fn settle(&mut self, now: Duration) {
+        let since = now.saturating_sub(self.started);
+        if self.state == HostState::Joining && since >= self.core.config.settle_time {
+            self.state = HostState::Ready;
+            self.heartbeat_now();
+        }
     }
 
     /// Pushes arrive from now on: reads what came before.
@@ -47,6 +57,7 @@ impl Supervisor {
             state: self.state,
             load: u32::try_from(self.slots.len()).unwrap_or(u32::MAX),
             capacity: self.core.config.capacity,
+            weight: self.core.config.weight,
             kinds: self.kinds.iter().map(|(name, kind)| (name.clone(), kind.reads())).collect(),
             proved: self.proved,
             holds: self.holds(),

@@ -74,6 +74,7 @@ pub(super) fn spec(load: u32) -> SessionSpec {
         state: HostState::Ready,
         load,
         capacity: 8,
+        weight: 1,
         kinds: [(crate::id::Kind::new("conformance").unwrap(), 1)].into(),
         proved: Generation(0),
         holds: None,

@@ -116,7 +116,15 @@ impl Moves {
         } else {
             Generation(0)
         };
-        SessionSpec { state: HostState::Ready, load, capacity: 9, kinds, proved, holds: None }
+        SessionSpec {
+            state: HostState::Ready,
+            load,
+            capacity: 9,
+            weight: 1,
+            kinds,
+            proved,
+            holds: None,
+        }
     }
 
     pub(super) fn generation(&mut self, generation: Generation) {
