@@ -69,8 +69,8 @@ impl fmt::Display for Summary {
         if foreign > 0 {
             writeln!(f, "never sent     {foreign}")?;
         }
-        writeln!(f, "hosts replaced {}, exit codes {:?}", self.exit_codes.len(), self.exit_codes)?;
-        writeln!(f, "each ended in  {:.1?}", self.drains)?;
+        writeln!(f, "hosts ended    {}, exit codes {:?}", self.exit_codes.len(), self.exit_codes)?;
+        writeln!(f, "drained in     {:.1?}", self.drains)?;
         writeln!(f, "left of them   {} keys", self.leftovers.len())?;
         for left in self.leftovers.iter().take(10) {
             writeln!(f, "    {left}")?;
