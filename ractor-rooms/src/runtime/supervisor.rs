@@ -80,6 +80,8 @@ pub(crate) struct Supervisor {
     heartbeat: Option<Duration>,
     /// Heartbeats that are not answered yet, and what they say.
     beats: Beats,
+    /// How many rooms the last one told of.
+    said_load: u32,
     /// When a heartbeat was answered last.
     heard: Duration,
     reconcile_at: Option<Duration>,
@@ -126,6 +128,7 @@ impl Actor for RoomSupervisor {
             next_token: 0,
             heartbeat: None,
             beats: Beats::default(),
+            said_load: 0,
             heard,
             reconcile_at: None,
             sweeping: false,

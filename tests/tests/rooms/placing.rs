@@ -40,17 +40,18 @@ async fn rooms_start_by_the_weights_of_hosts() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn rooms_start_elsewhere_while_a_host_has_too_many() {
     let lab = Lab::default();
-    let a = lab.host_with("a", |c| c.session_ttl = Duration::from_secs(3)).await;
+    // Its next heartbeat by time comes too late to tell.
+    let a = lab.host_with("a", |c| c.session_ttl = Duration::from_secs(3_600)).await;
     let key = key_placed::<Durable>("a", &["a", "b"]);
     // Half of them is its share of two hosts.
-    let many = 2 * LOAD_SLACK + 2;
+    let many = 4 * LOAD_SLACK;
     for number in 0..many {
         started_on(&a, &format!("early-{number}")).await;
     }
     let b = lab.host("b").await;
     eventually("its load is known", async || {
         let sessions = lab.store.inspect(|store| store.sessions());
-        sessions.iter().any(|s| u64::from(s.spec.load) == many)
+        sessions.iter().any(|s| u64::from(s.spec.load) > many - LOAD_SLACK)
     })
     .await;
     // It has not looked at the sessions before.

@@ -10,6 +10,7 @@ use super::Supervisor;
 use super::message::{Inner, Responder};
 use crate::id::{Incarnation, Millis, RoomId};
 use crate::protocol::SessionKeeper;
+use crate::protocol::placement::{LOAD_BOUND_PERCENT, LOAD_SLACK};
 use crate::protocol::session::{HostState, OpenAnswer, SessionSpec};
 use crate::protocol::source::Goal;
 
@@ -21,7 +22,8 @@ impl Supervisor {
             return self.lapsed();
         }
         let every = self.core.config.session_ttl / 3;
-        if self.heartbeat.is_none_or(|sent| now.saturating_sub(sent) >= every) {
+        let due = self.heartbeat.is_none_or(|sent| now.saturating_sub(sent) >= every);
+        if due || self.is_misjudged() {
             self.heartbeat_now();
         }
         if self.reconcile_at.is_none_or(|at| now.saturating_sub(at) >= every) {
@@ -52,10 +54,21 @@ impl Supervisor {
         self.read_owned();
     }
 
+    fn load(&self) -> u32 {
+        u32::try_from(self.slots.len()).unwrap_or(u32::MAX)
+    }
+
+    /// Whether the others place rooms by a load that is far from what it is: a host that fills up in a deploy, or after
+    /// a crash, would get twice its share before its next heartbeat is due.
+    fn is_misjudged(&self) -> bool {
+        let slack = u64::from(self.said_load) * LOAD_BOUND_PERCENT / 100;
+        u64::from(self.load().abs_diff(self.said_load)) > slack.max(LOAD_SLACK)
+    }
+
     pub(super) fn spec(&self) -> SessionSpec {
         SessionSpec {
             state: self.state,
-            load: u32::try_from(self.slots.len()).unwrap_or(u32::MAX),
+            load: self.load(),
             capacity: self.core.config.capacity,
             weight: self.core.config.weight,
             kinds: self.kinds.iter().map(|(name, kind)| (name.clone(), kind.reads())).collect(),
@@ -72,6 +85,7 @@ impl Supervisor {
         let sent_at = self.core.clock.mark();
         self.heartbeat = Some(sent_at);
         let (core, me, spec) = (self.core.clone(), self.me.clone(), self.spec());
+        self.said_load = spec.load;
         self.beats.sent(&spec);
         self.core.spawn(async move {
             let (by, ttl) = (core.incarnation(), core.config.session_ttl);
