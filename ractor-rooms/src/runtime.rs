@@ -29,6 +29,7 @@ mod letters;
 mod mailbox;
 mod migrate;
 mod not_running;
+mod parked;
 pub(crate) mod reply;
 mod report;
 mod room_actor;

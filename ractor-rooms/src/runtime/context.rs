@@ -183,15 +183,32 @@ impl<R: RoomActor> RoomContext<R> {
         message: impl FnOnce(Reply<A>) -> T::Msg,
         timeout: Duration,
     ) -> Result<(), RoomErr<T::Msg>> {
-        let call = self.next_call + 1;
+        let count = self.next_call + 1;
+        let call = self.call_number(count);
         let addr = ReplyAddr::Room { room: self.room().clone(), life: self.life(), call };
         let reply = Reply::addressed(addr, Arc::new(NoSink));
         self.send_to::<T>(key, message(reply))?;
-        self.next_call = call;
+        self.next_call = count;
         let deadline = self.now_ms().after(timeout);
         self.mark();
         self.calls.insert(call, PendingCall { name: name.into(), deadline });
         Ok(())
+    }
+
+    /// The number of the next call, which its answer names. A replay gives it the same one. In a durable room it is that of
+    /// the message that makes it: had the store lost messages, and were they handled in another order since, a mere count
+    /// would take the answer to one call for that to another. Mixed as SplitMix64 does (Steele, Lea, Flood 2014).
+    fn call_number(&self, count: u64) -> u64 {
+        let (position, index) = self.input;
+        if position == Position::START {
+            return count;
+        }
+        [position.ms, position.n, index].into_iter().fold(count, |number, part| {
+            let mut z = (number ^ part).wrapping_add(0x9e37_79b9_7f4a_7c15);
+            z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+            z ^ (z >> 31)
+        })
     }
 
     /// Sets a timer that sends `message` to this room once, `after` from [`RoomContext::now`]. A timer

@@ -21,6 +21,7 @@ use super::courier::Courier;
 use super::courier::rests::Rests;
 use super::events::Watches;
 use super::letters::Letters;
+use super::parked::Parked;
 use super::reply::{Outcome, ReplyAddr, ReplySink};
 use super::runner_handle::Runner;
 use super::scope::Scope;
@@ -90,6 +91,12 @@ pub enum RoomFault {
         /// Why.
         error: String,
     },
+    /// The store has lost the state in which this host had put a room to rest, and nobody else has it: the room goes on
+    /// from an older one, or anew.
+    StateLost {
+        /// The room.
+        room: RoomId,
+    },
     /// The store had lost what this host knew of a room, and has it again. The host that runs the room says so, and
     /// each that sent to it and brought messages back.
     StoreRegressed {
@@ -144,6 +151,8 @@ pub(crate) struct HostCore {
     couriers: DashMap<RoomId, Arc<Courier>>,
     /// Where the numbers of ways stand that were forgotten.
     rests: Mutex<Rests>,
+    /// Rooms that rest since this host parked them.
+    pub(crate) parked: Mutex<Parked>,
     /// Rooms that this host is about to have placed.
     finding: DashMap<RoomId, ()>,
     routes: DashMap<RoomId, Arc<dyn Any + Send + Sync>>,
@@ -200,6 +209,7 @@ impl HostCore {
             incarnation: RwLock::new(incarnation),
             couriers: DashMap::new(),
             rests: Mutex::default(),
+            parked: Mutex::default(),
             finding: DashMap::new(),
             routes: DashMap::new(),
             sessions: RwLock::default(),

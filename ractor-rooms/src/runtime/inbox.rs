@@ -109,6 +109,7 @@ impl HostCore {
         // An inbox that is new counts from 1. A letter that comes twice is opened twice, which it bears.
         *self.inbox.lock() = 0;
         self.read_inbox().await;
+        self.look_at_parked().await;
     }
 
     fn tell(&self, message: RoomSupervisorMessage) {

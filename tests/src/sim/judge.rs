@@ -293,7 +293,8 @@ impl<'a> Room<'a> {
                     next = Some(to.0 + 1);
                 }
                 RoomEvent::Lagged(_) => open = true,
-                RoomEvent::BornAgain if born_again(self.plan, self.record, self.index) => {
+                // Also of a life in which it came no further than its record.
+                RoomEvent::BornAgain if self.plan.loses_data() => {
                     (next, open, rolled_back) = (Some(1), false, 0);
                 }
                 RoomEvent::Closed { .. } | RoomEvent::Unreadable { .. } => {
@@ -329,9 +330,9 @@ fn lossy(plan: &Plan, record: &Record, index: usize) -> bool {
             && room.key.as_bytes() == plan.rooms[index].key.as_bytes()
     };
     let reported = |fault: &RoomFault| match fault {
-        RoomFault::Lost { room, .. } | RoomFault::Diverged { room } => {
-            is(room) && (plan.loses_data() || !durable)
-        }
+        RoomFault::Lost { room, .. }
+        | RoomFault::Diverged { room }
+        | RoomFault::StateLost { room } => is(room) && (plan.loses_data() || !durable),
         // Of a durable room this says that all is there again.
         RoomFault::StoreRegressed { room } => !durable && is(room),
         RoomFault::HandlerFailed { room, .. } | RoomFault::Fenced { room } => !durable && is(room),

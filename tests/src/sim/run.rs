@@ -23,7 +23,7 @@ use crate::rooms::{Class, Durable, Live};
 /// promised: sessions end, rooms are taken up, calls time out, timers fire.
 const HEALS_WITHIN: Duration = Duration::from_secs(30);
 /// And so long it must stay so: what is late comes by then.
-const STAYS: Duration = Duration::from_secs(3);
+const STAYS: Duration = Duration::from_secs(6);
 
 /// What came of a seed.
 #[derive(Clone, Debug)]

@@ -110,6 +110,14 @@ fn seeds_that_found_something_stay_green() {
         // A live room was born again, and failed before its members saw an event of it.
         (523, Profile::Losses),
         (818, Profile::Losses),
+        // A room was re-asserted and acquired by one host at once, and each answer waited for the other.
+        (103_851, Profile::Restarts),
+        // The store lost the state of a room that rested, and nobody said so.
+        (100_199, Profile::Losses),
+        (102_273, Profile::Losses),
+        // What the store lost came back in another order, and a call got the answer to another.
+        (102_000, Profile::Losses),
+        (102_863, Profile::Losses),
     ] {
         let outcome = run(seed, profile, None);
         assert!(outcome.is_clean(), "{outcome}");

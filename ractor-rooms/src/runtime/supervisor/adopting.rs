@@ -305,6 +305,7 @@ impl Supervisor {
         slot.lease = Some(acquired.lease.clone());
         if !self.core.is_stale(room, &acquired.lease) {
             self.core.remember(room);
+            self.core.parked.lock().forget(room);
         }
         if self.core.is_stale(room, &acquired.lease) {
             self.proving.get_or_insert(self.core.clock.mark()); // acquired just before it began

@@ -151,7 +151,10 @@ impl Supervisor {
                 }
                 SourceAction::Thaw => giving.runner.thaw(),
                 SourceAction::Reassert => self.reassert(room, token),
-                SourceAction::Reacquire => self.reacquire(room, token),
+                SourceAction::Reacquire => {
+                    giving.asserting = None; // it came to nothing
+                    self.reacquire(room, token);
+                }
                 SourceAction::Retake => self.retake(room, token),
                 SourceAction::Release => {
                     giving.runner.release();
@@ -310,6 +313,9 @@ impl Supervisor {
     pub(super) fn reacquire_from(&mut self, room: &RoomId, token: u64, view: Option<RecordView>) {
         let Some(slot) = self.slots.get(room) else { return };
         let Some(giving) = slot.giving.as_ref().filter(|g| g.token == token) else { return };
+        if giving.asserting.is_some() {
+            return; // the store has lost data since the record was asked for: it is re-asserted instead
+        }
         let early = giving
             .frozen
             .as_ref()
@@ -337,6 +343,10 @@ impl Supervisor {
         giving.span.in_scope(|| report.log());
         for responder in giving.responders {
             responder.answer(&self.core, report.clone().into_outcome());
+        }
+        if let (Outcome::Parked, Some(frozen)) = (outcome, &giving.frozen) {
+            let life = giving.runner.shared().life;
+            self.core.parked.lock().note(room.clone(), life, frozen.snapshot.number);
         }
         match outcome {
             Outcome::Thawed { .. } | Outcome::Resumed { .. } => self.start_waiting_moves(room),
