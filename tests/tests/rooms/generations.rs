@@ -8,7 +8,7 @@ use ractor_rooms::testing::{Fault, Operation};
 use ractor_rooms::{RoomEvent, RoomFault};
 use ractor_rooms_tests::cluster::{Cluster, room_id};
 use ractor_rooms_tests::eventually;
-use ractor_rooms_tests::holes::{Lab, stop};
+use ractor_rooms_tests::holes::{self, Lab, stop};
 use ractor_rooms_tests::rooms::{Class, LedgerMsg};
 use ractor_rooms_tests::wait::in_time;
 
@@ -209,4 +209,55 @@ async fn a_room_that_only_the_dead_ran_is_taken_up_after_a_restart<C: Class>() {
         assert_eq!(notes, [(1, 1)]);
     }
     cluster.stop().await;
+}
+
+/// Given: a room that rests since its host parked it. When: the store goes back to before that.
+/// Then: the host says so; nobody else knows of it, and it has no bytes to bring back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_state_at_rest_that_the_store_loses_is_reported() {
+    let lab = Lab::default();
+    let a = lab.host_with("a", |c| c.session_ttl = Duration::from_secs(2)).await;
+    lab.bring::<holes::Live>("pad", &a, "a").await;
+    let room = holes::pad::<holes::Live>(&a, "pad");
+    let earlier = lab.store.inspect(Clone::clone);
+    room.send(holes::note(1, 1)).await.unwrap();
+    assert!(a.unload::<holes::Pad<holes::Live>>("pad").await.unwrap());
+    lab.record_when::<holes::Live>("pad", "it rests", |record| record.owner.is_none()).await;
+    lab.store.restart(Some(earlier));
+    let lost = RoomFault::StateLost { room: holes::room_id::<holes::Live>("pad") };
+    eventually("it is reported", || async { lab.faults().contains(&lost).then_some(()) }).await;
+    assert_eq!(holes::show(&room).await.notes, [], "it goes on from what is there");
+    lab.store.restart(None);
+    assert_eq!(lab.faults().iter().filter(|fault| **fault == lost).count(), 1, "once");
+    stop(&[&a]).await;
+}
+
+/// Given: a room that its host parked, and that another host has taken up since. When: the store goes back to before
+/// that. Then: the other brings it back, and nothing is reported as lost.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_state_that_another_host_has_is_not_reported_as_lost() {
+    let lab = Lab::default();
+    let ttl = Duration::from_secs(2);
+    let a = lab.host_with("a", |c| c.session_ttl = ttl).await;
+    let b = lab.host_with("b", |c| c.session_ttl = ttl).await;
+    lab.bring::<holes::Durable>("pad", &a, "a").await;
+    let room = holes::pad::<holes::Durable>(&b, "pad");
+    let earlier = lab.store.inspect(Clone::clone);
+    room.send(holes::note(1, 1)).await.unwrap();
+    assert!(a.unload::<holes::Pad<holes::Durable>>("pad").await.unwrap());
+    a.cordon().unwrap();
+    lab.record_when::<holes::Durable>("pad", "it rests", |record| record.owner.is_none()).await;
+    eventually("b takes it up", || async { (holes::show(&room).await.host == "b").then_some(()) })
+        .await;
+    lab.store.restart(Some(earlier));
+    lab.record_when::<holes::Durable>("pad", "b has proved it", |record| {
+        record.settled && record.owner.as_ref().is_some_and(|o| o.by.host.as_str() == "b")
+    })
+    .await;
+    // As long as the host that parked it looks for it.
+    tokio::time::sleep(ttl).await;
+    let regressed = RoomFault::StoreRegressed { room: holes::room_id::<holes::Durable>("pad") };
+    assert!(lab.faults().iter().all(|fault| *fault == regressed), "{:?}", lab.faults());
+    assert_eq!(holes::show(&room).await.notes, [(1, 1)]);
+    stop(&[&a, &b]).await;
 }
