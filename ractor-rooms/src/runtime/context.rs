@@ -203,8 +203,9 @@ impl<R: RoomActor> RoomContext<R> {
         if position == Position::START {
             return count;
         }
-        [position.ms, position.n, index].into_iter().fold(count, |number, part| {
-            let mut z = (number ^ part).wrapping_add(0x9e37_79b9_7f4a_7c15);
+        // From nothing, so that the count is mixed before it meets the time: neighbours would meet otherwise.
+        [count, position.ms, position.n, index].into_iter().fold(0u64, |number, part| {
+            let mut z = number.wrapping_add(part).wrapping_add(0x9e37_79b9_7f4a_7c15);
             z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
             z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
             z ^ (z >> 31)

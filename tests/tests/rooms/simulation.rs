@@ -115,6 +115,10 @@ fn seeds_that_found_something_stay_green() {
         // The store lost the state of a room that rested, and nobody said so.
         (100_199, Profile::Losses),
         (102_273, Profile::Losses),
+        // Two calls of a room had one number.
+        (100_261, Profile::Calm),
+        (103_312, Profile::Network),
+        (103_501, Profile::Hosts),
         // What the store lost came back in another order, and a call got the answer to another.
         (102_000, Profile::Losses),
         (102_863, Profile::Losses),
