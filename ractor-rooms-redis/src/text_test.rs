@@ -55,13 +55,13 @@ fn golden_bytes() {
         state: HostState::Cordoned,
         load: 1,
         capacity: 2,
-        weight: 3,
+        weight: 4,
         kinds: [(ractor_rooms::id::Kind::new("a;b").unwrap(), 7)].into(),
         proved: ractor_rooms::id::Generation(3),
         holds: Some(u64::MAX),
     };
-    assert_eq!(wire::spec(&spec), "cordoned 1 2 3 18446744073709551615 3:a;b:7;");
-    let stored = Bytes::from("41 cordoned 1 2 3 18446744073709551615 3:a;b:7;");
+    assert_eq!(wire::spec(&spec), "cordoned 1 2 4 3 18446744073709551615 3:a;b:7;");
+    let stored = Bytes::from("41 cordoned 1 2 4 3 18446744073709551615 3:a;b:7;");
     assert_eq!(wire::parse_session(stored), Some((41, spec)));
 }
 

@@ -167,7 +167,7 @@ struct Room {
     /// Not in this round any more.
     tried: bool,
     declined: Vec<HostId>,
-    /// Neither a park nor a close came to a message boundary.
+    /// It did not come to a message boundary, and the deadline has passed.
     stuck: bool,
     why: Option<String>,
 }
@@ -264,7 +264,7 @@ impl Drain {
 
     fn stayed(&mut self, id: &RoomId, why: Stay) {
         let Some(room) = self.rooms.get_mut(id) else { return };
-        let way = room.leaving.take();
+        room.leaving = None;
         room.tried = true;
         let why = match why {
             Stay::NoHost => {
@@ -280,7 +280,7 @@ impl Drain {
                 text
             }
             Stay::Blocked { why } => {
-                room.stuck |= matches!(way, Some(Way::Park | Way::Close));
+                room.stuck |= self.overdue;
                 why
             }
             Stay::Failed { why } => why,

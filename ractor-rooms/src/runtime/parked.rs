@@ -57,9 +57,9 @@ impl Parked {
         }
     }
 
-    /// A room runs here again, or its loss is known.
-    pub(crate) fn forget(&mut self, room: &RoomId) {
-        self.rooms.remove(room);
+    /// A room runs here again, or its loss is known. Whether it was remembered.
+    pub(crate) fn forget(&mut self, room: &RoomId) -> bool {
+        self.rooms.remove(room).is_some()
     }
 
     fn all(&self) -> Vec<(RoomId, State)> {
@@ -74,8 +74,8 @@ impl HostCore {
         let parked = self.parked.lock().all();
         stream::iter(parked)
             .for_each_concurrent(AT_ONCE, |(room, state)| async move {
-                if self.is_state_lost(&room, state).await {
-                    self.parked.lock().forget(&room);
+                // Several looks may be under way, of several generations.
+                if self.is_state_lost(&room, state).await && self.parked.lock().forget(&room) {
                     self.report(RoomFault::StateLost { room });
                 }
             })

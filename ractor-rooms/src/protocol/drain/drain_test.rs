@@ -170,6 +170,15 @@ fn a_handler_that_never_returns_is_stopped_only_after_the_deadline_and_by_the_po
 }
 
 #[test]
+fn a_move_that_was_under_way_at_the_deadline_is_the_last_chance_of_a_handler() {
+    let mut drain = start(1, 100);
+    assert_eq!(moves(&drain.step(one(Overdue::Park))), [1]);
+    assert_eq!(drain.step(DrainEvent::Overdue), []);
+    drain.step(stayed(1, blocked()));
+    assert_eq!(drain.step(one(Overdue::Park)), [DrainAction::Kill { room: room(1) }]);
+}
+
+#[test]
 fn a_cancelled_drain_waits_for_what_is_leaving() {
     let mut drain = start(2, 100);
     drain.step(found([(1, 1), (2, 1), (3, 1)]));
