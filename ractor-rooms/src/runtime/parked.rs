@@ -7,7 +7,7 @@ use futures::stream::{self, StreamExt};
 
 use super::core::{HostCore, RoomFault};
 use crate::id::{Life, RoomId, SnapshotNumber};
-use crate::protocol::record::RecordView;
+use crate::protocol::record::{RecordView, SnapshotKey, SnapshotRef};
 
 /// So many rooms are remembered; what is lost of one that was parked before them goes unnoticed.
 const MOST: usize = 1_024;
@@ -15,21 +15,24 @@ const MOST: usize = 1_024;
 const AT_ONCE: usize = 16;
 
 /// The state in which a room was parked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct State {
     life: Life,
     number: SnapshotNumber,
+    key: SnapshotKey,
 }
 
 impl State {
-    /// Whether a record has this state, or a later one.
-    fn is_in(self, view: &RecordView) -> bool {
-        let stored = view.snapshot.as_ref().map_or(SnapshotNumber(0), |snapshot| snapshot.number);
-        view.life == self.life && stored >= self.number
+    /// Whether a record has this state, or a later one: numbers grow, but whoever goes on from an older state gives the
+    /// same ones again.
+    fn is_in(&self, view: &RecordView) -> bool {
+        let stored = view.snapshot.as_ref();
+        let has = stored.is_some_and(|s| s.number > self.number || s.key == self.key);
+        view.life == self.life && has
     }
 
     /// Whether the store knows less. A later life is no loss: the room was closed and born again.
-    fn is_missed(self, view: Option<&RecordView>) -> bool {
+    fn is_missed(&self, view: Option<&RecordView>) -> bool {
         view.is_none_or(|view| !self.is_in(view) && view.life <= self.life)
     }
 }
@@ -45,10 +48,11 @@ pub(crate) struct Parked {
 
 impl Parked {
     /// A room was parked with a snapshot.
-    pub(crate) fn note(&mut self, room: RoomId, life: Life, number: SnapshotNumber) {
+    pub(crate) fn note(&mut self, room: RoomId, life: Life, snapshot: &SnapshotRef) {
         self.count += 1;
         self.order.push_back((self.count, room.clone()));
-        self.rooms.insert(room, (self.count, State { life, number }));
+        let state = State { life, number: snapshot.number, key: snapshot.key.clone() };
+        self.rooms.insert(room, (self.count, state));
         while self.order.len() > MOST {
             let Some((count, oldest)) = self.order.pop_front() else { return };
             if self.rooms.get(&oldest).is_some_and(|(kept, _)| *kept == count) {
@@ -63,7 +67,7 @@ impl Parked {
     }
 
     fn all(&self) -> Vec<(RoomId, State)> {
-        self.rooms.iter().map(|(room, (_, state))| (room.clone(), *state)).collect()
+        self.rooms.iter().map(|(room, (_, state))| (room.clone(), state.clone())).collect()
     }
 }
 
@@ -119,21 +123,73 @@ impl HostCore {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::id::{Activation, Epoch, HostId, Incarnation, OutSeq, Position, Seq};
+    use crate::protocol::record::{Phase, Seen};
 
     fn room(number: usize) -> RoomId {
         RoomId::new("chat", number.to_string()).unwrap()
+    }
+
+    fn snapshot(number: u64, attempt: u64) -> SnapshotRef {
+        let by = Incarnation { host: HostId::new("a").unwrap(), number: 1 };
+        SnapshotRef {
+            key: SnapshotKey { by: Activation { by, number: 1 }, attempt },
+            number: SnapshotNumber(number),
+            cursor: Position::START,
+            cursor_seq: Seq(0),
+            unread: 0,
+            bytes: 0,
+            schema: 1,
+            next_timer: None,
+        }
+    }
+
+    fn view(life: u64, snapshot: Option<SnapshotRef>) -> RecordView {
+        RecordView {
+            life: Life(life),
+            seen: Seen { epoch: Epoch(1), owner: None },
+            owner_alive: false,
+            settled: false,
+            phase: Phase::Running,
+            seq: Seq(0),
+            last: Position::START,
+            snapshot,
+            backlog: false,
+            out_seq: OutSeq(0),
+            declined: Vec::new(),
+            crashes: 0,
+            dead_letters: 0,
+        }
+    }
+
+    #[test]
+    fn a_state_is_there_by_its_key_or_by_a_later_number() {
+        let mut parked = Parked::default();
+        parked.note(room(1), Life(5), &snapshot(3, 7));
+        let (_, state) = parked.all().pop().unwrap();
+        let missed = |view: Option<RecordView>| state.is_missed(view.as_ref());
+        assert!(!missed(Some(view(5, Some(snapshot(3, 7))))));
+        assert!(!missed(Some(view(5, Some(snapshot(4, 1))))));
+        assert!(!missed(Some(view(6, None))), "it was closed and born again");
+        assert!(missed(Some(view(5, Some(snapshot(2, 6))))));
+        assert!(missed(Some(view(5, Some(snapshot(3, 1))))), "an older one went on");
+        assert!(missed(Some(view(4, Some(snapshot(9, 9))))));
+        assert!(missed(Some(view(5, None))));
+        assert!(missed(None));
     }
 
     #[test]
     fn the_rooms_that_were_parked_last_are_remembered_once_each() {
         let mut parked = Parked::default();
         for number in 0..MOST * 3 {
-            parked.note(room(number % (MOST + 8)), Life(1), SnapshotNumber(number as u64));
+            parked.note(room(number % (MOST + 8)), Life(1), &snapshot(number as u64, 1));
         }
         assert!(parked.rooms.len() <= MOST && parked.order.len() <= MOST);
         let newest = MOST * 3 - 1;
-        let state = State { life: Life(1), number: SnapshotNumber(newest as u64) };
-        assert!(parked.all().contains(&(room(newest % (MOST + 8)), state)));
+        let newer = |(of, state): &(RoomId, State)| {
+            *of == room(newest % (MOST + 8)) && state.number.0 == newest as u64
+        };
+        assert!(parked.all().iter().any(newer));
         parked.forget(&room(newest % (MOST + 8)));
         assert!(!parked.all().iter().any(|(of, _)| *of == room(newest % (MOST + 8))));
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ractor_rooms::protocol::record::RecordLimits;
 use ractor_rooms::testing::{Fault, Operation};
-use ractor_rooms::{RoomEvent, RoomFault};
+use ractor_rooms::{MigrationErr, RoomEvent, RoomFault, RoomHost, WhyNotRunning};
 use ractor_rooms_tests::cluster::{Cluster, room_id};
 use ractor_rooms_tests::eventually;
 use ractor_rooms_tests::holes::{self, Lab, stop};
@@ -211,6 +211,17 @@ async fn a_room_that_only_the_dead_ran_is_taken_up_after_a_restart<C: Class>() {
     cluster.stop().await;
 }
 
+/// Waits until a host knows that a room rests: until its park was answered it has the state still.
+async fn rests<C: holes::Class>(host: &RoomHost, key: &str) {
+    let itself = host.id().as_str();
+    eventually("the room rests", || async {
+        let moved = holes::migrate::<C>(host, key, itself).await;
+        let Err(MigrationErr::NotRunning { why, .. }) = moved else { return None };
+        (why != WhyNotRunning::Unloading).then_some(())
+    })
+    .await;
+}
+
 /// Given: a room that rests since its host parked it. When: the store goes back to before that.
 /// Then: the host says so; nobody else knows of it, and it has no bytes to bring back.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -222,7 +233,7 @@ async fn a_state_at_rest_that_the_store_loses_is_reported() {
     let earlier = lab.store.inspect(Clone::clone);
     room.send(holes::note(1, 1)).await.unwrap();
     assert!(a.unload::<holes::Pad<holes::Live>>("pad").await.unwrap());
-    lab.record_when::<holes::Live>("pad", "it rests", |record| record.owner.is_none()).await;
+    rests::<holes::Live>(&a, "pad").await;
     lab.store.restart(Some(earlier));
     let lost = RoomFault::StateLost { room: holes::room_id::<holes::Live>("pad") };
     eventually("it is reported", || async { lab.faults().contains(&lost).then_some(()) }).await;
@@ -246,9 +257,9 @@ async fn a_state_that_another_host_has_is_not_reported_as_lost() {
     room.send(holes::note(1, 1)).await.unwrap();
     assert!(a.unload::<holes::Pad<holes::Durable>>("pad").await.unwrap());
     a.cordon().unwrap();
-    lab.record_when::<holes::Durable>("pad", "it rests", |record| record.owner.is_none()).await;
-    eventually("b takes it up", || async { (holes::show(&room).await.host == "b").then_some(()) })
-        .await;
+    rests::<holes::Durable>(&a, "pad").await;
+    // Until it is live there it is whoever parked it that has it.
+    lab.bring::<holes::Durable>("pad", &b, "b").await;
     lab.store.restart(Some(earlier));
     lab.record_when::<holes::Durable>("pad", "b has proved it", |record| {
         record.settled && record.owner.as_ref().is_some_and(|o| o.by.host.as_str() == "b")

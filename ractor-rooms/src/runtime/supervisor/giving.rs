@@ -346,7 +346,7 @@ impl Supervisor {
         }
         if let (Outcome::Parked, Some(frozen)) = (outcome, &giving.frozen) {
             let life = giving.runner.shared().life;
-            self.core.parked.lock().note(room.clone(), life, frozen.snapshot.number);
+            self.core.parked.lock().note(room.clone(), life, &frozen.snapshot);
         }
         match outcome {
             Outcome::Thawed { .. } | Outcome::Resumed { .. } => self.start_waiting_moves(room),
