@@ -26,9 +26,11 @@ impl State {
     /// Whether a record has this state, or a later one: numbers grow, but whoever goes on from an older state gives the
     /// same ones again.
     fn is_in(&self, view: &RecordView) -> bool {
-        let stored = view.snapshot.as_ref();
-        let has = stored.is_some_and(|s| s.number > self.number || s.key == self.key);
-        view.life == self.life && has
+        view.life == self.life && self.is_kept_by(view.snapshot.as_ref())
+    }
+
+    fn is_kept_by(&self, stored: Option<&SnapshotRef>) -> bool {
+        stored.is_some_and(|s| s.number > self.number || s.key == self.key)
     }
 
     /// Whether the store knows less. A later life is no loss: the room was closed and born again.
@@ -61,8 +63,19 @@ impl Parked {
         }
     }
 
-    /// A room runs here again, or its loss is known. Whether it was remembered.
-    pub(crate) fn forget(&mut self, room: &RoomId) -> bool {
+    /// A room is to run here again, from this snapshot. Whether that is older than the one in which it was parked.
+    pub(crate) fn taken_up(
+        &mut self,
+        room: &RoomId,
+        life: Life,
+        snapshot: Option<&SnapshotRef>,
+    ) -> bool {
+        let parked = self.rooms.remove(room);
+        parked.is_some_and(|(_, state)| state.life == life && !state.is_kept_by(snapshot))
+    }
+
+    /// The loss of a room is known. Whether it was remembered.
+    fn forget(&mut self, room: &RoomId) -> bool {
         self.rooms.remove(room).is_some()
     }
 
@@ -192,5 +205,21 @@ mod tests {
         assert!(parked.all().iter().any(newer));
         parked.forget(&room(newest % (MOST + 8)));
         assert!(!parked.all().iter().any(|(of, _)| *of == room(newest % (MOST + 8))));
+    }
+
+    #[test]
+    fn a_room_that_is_taken_up_from_an_older_state_has_lost_one() {
+        let mut parked = Parked::default();
+        let mut lost = |life, stored: Option<SnapshotRef>| {
+            parked.note(room(1), Life(5), &snapshot(3, 7));
+            let lost = parked.taken_up(&room(1), Life(life), stored.as_ref());
+            assert!(parked.all().is_empty());
+            lost
+        };
+        assert!(!lost(5, Some(snapshot(3, 7))));
+        assert!(!lost(5, Some(snapshot(4, 1))));
+        assert!(!lost(6, None));
+        assert!(lost(5, Some(snapshot(2, 6))));
+        assert!(!parked.taken_up(&room(1), Life(5), None), "nothing is known of it");
     }
 }

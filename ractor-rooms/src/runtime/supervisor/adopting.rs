@@ -305,7 +305,10 @@ impl Supervisor {
         slot.lease = Some(acquired.lease.clone());
         if !self.core.is_stale(room, &acquired.lease) {
             self.core.remember(room);
-            self.core.parked.lock().forget(room);
+            let snapshot = acquired.snapshot.as_ref();
+            if self.core.parked.lock().taken_up(room, acquired.life, snapshot) {
+                self.core.report(RoomFault::StateLost { room: room.clone() });
+            }
         }
         if self.core.is_stale(room, &acquired.lease) {
             self.proving.get_or_insert(self.core.clock.mark()); // acquired just before it began
