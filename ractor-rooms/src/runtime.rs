@@ -28,6 +28,7 @@ mod kinds;
 mod letters;
 mod mailbox;
 mod migrate;
+mod newest;
 mod not_running;
 mod parked;
 pub(crate) mod reply;

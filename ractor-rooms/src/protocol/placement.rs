@@ -65,7 +65,12 @@ pub fn hash(host: &HostId, room: &RoomId) -> u64 {
     eat(host.as_str().as_bytes());
     eat(room.kind.as_str().as_bytes());
     eat(room.key.as_bytes());
-    let mut z = hash.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    mix(hash)
+}
+
+/// The mixer of SplitMix64: each bit of a number decides about every bit of what comes out.
+pub(crate) fn mix(number: u64) -> u64 {
+    let mut z = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     z ^ (z >> 31)

@@ -25,6 +25,7 @@ use super::wire::{EventPayload, PendingCall, encode_event, encode_message};
 use crate::codec::CodecErr;
 use crate::delivery::Delivery;
 use crate::id::{Epoch, HostId, Life, Millis, Position, RoomId};
+use crate::protocol::placement::mix;
 
 /// Why a room could not emit or set a timer.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -197,19 +198,15 @@ impl<R: RoomActor> RoomContext<R> {
 
     /// The number of the next call, which its answer names. A replay gives it the same one. In a durable room it is that of
     /// the message that makes it: had the store lost messages, and were they handled in another order since, a mere count
-    /// would take the answer to one call for that to another. Mixed as SplitMix64 does (Steele, Lea, Flood 2014).
+    /// would take the answer to one call for that to another.
     fn call_number(&self, count: u64) -> u64 {
         let (position, index) = self.input;
         if position == Position::START {
             return count;
         }
         // From nothing, so that the count is mixed before it meets the time: neighbours would meet otherwise.
-        [count, position.ms, position.n, index].into_iter().fold(0u64, |number, part| {
-            let mut z = number.wrapping_add(part).wrapping_add(0x9e37_79b9_7f4a_7c15);
-            z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-            z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-            z ^ (z >> 31)
-        })
+        let parts = [count, position.ms, position.n, index];
+        parts.into_iter().fold(0u64, |number, part| mix(number.wrapping_add(part)))
     }
 
     /// Sets a timer that sends `message` to this room once, `after` from [`RoomContext::now`]. A timer

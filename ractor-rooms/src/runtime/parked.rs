@@ -1,16 +1,14 @@
 //! Which rooms this host has put to rest, and in what state: what a store loses of that, nobody else knows of.
 
-use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use futures::stream::{self, StreamExt};
 
 use super::core::{HostCore, RoomFault};
+use super::newest::Newest;
 use crate::id::{Life, RoomId, SnapshotNumber};
 use crate::protocol::record::{RecordView, SnapshotKey, SnapshotRef};
 
-/// So many rooms are remembered; what is lost of one that was parked before them goes unnoticed.
-const MOST: usize = 1_024;
 /// Records that are read at once after the store has been away.
 const AT_ONCE: usize = 16;
 
@@ -39,28 +37,15 @@ impl State {
     }
 }
 
-/// The rooms that were parked last.
+/// The rooms that were parked last; what is lost of one that was parked before them goes unnoticed.
 #[derive(Debug, Default)]
-pub(crate) struct Parked {
-    rooms: BTreeMap<RoomId, (u64, State)>,
-    /// In the order of their parks, with the count of these; some have been parked again since.
-    order: VecDeque<(u64, RoomId)>,
-    count: u64,
-}
+pub(crate) struct Parked(Newest<State>);
 
 impl Parked {
     /// A room was parked with a snapshot.
     pub(crate) fn note(&mut self, room: RoomId, life: Life, snapshot: &SnapshotRef) {
-        self.count += 1;
-        self.order.push_back((self.count, room.clone()));
         let state = State { life, number: snapshot.number, key: snapshot.key.clone() };
-        self.rooms.insert(room, (self.count, state));
-        while self.order.len() > MOST {
-            let Some((count, oldest)) = self.order.pop_front() else { return };
-            if self.rooms.get(&oldest).is_some_and(|(kept, _)| *kept == count) {
-                self.rooms.remove(&oldest);
-            }
-        }
+        self.0.keep(room, state);
     }
 
     /// A room is to run here again, from this snapshot. Whether that is older than the one in which it was parked.
@@ -70,17 +55,17 @@ impl Parked {
         life: Life,
         snapshot: Option<&SnapshotRef>,
     ) -> bool {
-        let parked = self.rooms.remove(room);
-        parked.is_some_and(|(_, state)| state.life == life && !state.is_kept_by(snapshot))
+        let parked = self.0.take(room);
+        parked.is_some_and(|state| state.life == life && !state.is_kept_by(snapshot))
     }
 
     /// The loss of a room is known. Whether it was remembered.
     fn forget(&mut self, room: &RoomId) -> bool {
-        self.rooms.remove(room).is_some()
+        self.0.take(room).is_some()
     }
 
     fn all(&self) -> Vec<(RoomId, State)> {
-        self.rooms.iter().map(|(room, (_, state))| (room.clone(), state.clone())).collect()
+        self.0.all().map(|(room, state)| (room.clone(), state.clone())).collect()
     }
 }
 
@@ -189,22 +174,6 @@ mod tests {
         assert!(missed(Some(view(4, Some(snapshot(9, 9))))));
         assert!(missed(Some(view(5, None))));
         assert!(missed(None));
-    }
-
-    #[test]
-    fn the_rooms_that_were_parked_last_are_remembered_once_each() {
-        let mut parked = Parked::default();
-        for number in 0..MOST * 3 {
-            parked.note(room(number % (MOST + 8)), Life(1), &snapshot(number as u64, 1));
-        }
-        assert!(parked.rooms.len() <= MOST && parked.order.len() <= MOST);
-        let newest = MOST * 3 - 1;
-        let newer = |(of, state): &(RoomId, State)| {
-            *of == room(newest % (MOST + 8)) && state.number.0 == newest as u64
-        };
-        assert!(parked.all().iter().any(newer));
-        parked.forget(&room(newest % (MOST + 8)));
-        assert!(!parked.all().iter().any(|(of, _)| *of == room(newest % (MOST + 8))));
     }
 
     #[test]

@@ -6,10 +6,10 @@ use futures::StreamExt;
 use ractor_rooms::protocol::drain::{DrainEnd, Overdue};
 use ractor_rooms::protocol::record::Phase;
 use ractor_rooms::protocol::session::HostState;
-use ractor_rooms::{DrainOptions, DrainProgress, DrainReport, HostErr, RoomHost};
+use ractor_rooms::{Drain, DrainOptions, DrainProgress, DrainReport, HostErr, RoomHost, RoomRef};
 use ractor_rooms_tests::holes::{
-    Class, Durable, Lab, Live, PadMsg, What, eventually, host_id, in_time, key_placed, note, notes,
-    pad, room_id, show, stop,
+    Class, Durable, Lab, Live, Pad, PadMsg, What, eventually, host_id, in_time, key_placed, note,
+    notes, pad, room_id, show, stop,
 };
 
 use super::holes::both;
@@ -31,15 +31,22 @@ async fn drained(host: &RoomHost, options: DrainOptions) -> DrainReport {
 }
 
 /// Progress in which something is so.
-async fn progress_when(
-    drain: &ractor_rooms::Drain,
-    what: &str,
-    so: impl Fn(&DrainProgress) -> bool,
-) {
+async fn progress_when(drain: &Drain, what: &str, so: impl Fn(&DrainProgress) -> bool) {
     let mut seen = Box::pin(drain.progress().filter(|now| std::future::ready(so(now))));
     if !so(&drain.now()) {
         in_time(what, seen.next()).await.expect("it has not ended");
     }
+}
+
+/// A drain of `a` that waits for a room, whose handler returns once the gate `go` is open.
+async fn held_up<C: Class>(lab: &Lab, a: &RoomHost, b: &RoomHost) -> (RoomRef<Pad<C>>, Drain) {
+    lab.bring::<C>("busy", a, "a").await;
+    let busy = pad::<C>(b, "busy");
+    busy.send(PadMsg::Hold { gate: "go".to_owned() }).await.unwrap();
+    lab.stage.seen("busy", What::Holding).await;
+    let drain = a.drain(DrainOptions::default()).unwrap();
+    progress_when(&drain, "it is asked to leave", |now| now.leaving == 1).await;
+    (busy, drain)
 }
 
 /// The host has no session; whose its rooms are is asked of them.
@@ -120,12 +127,7 @@ async fn two_hosts_that_drain_at_once_lose_nothing<C: Class>() {
 async fn a_cancelled_drain_leaves_the_host_ready<C: Class>() {
     let lab = Lab::default();
     let (a, b) = (lab.host("a").await, lab.host("b").await);
-    lab.bring::<C>("busy", &a, "a").await;
-    let busy = pad::<C>(&b, "busy");
-    busy.send(PadMsg::Hold { gate: "go".to_owned() }).await.unwrap();
-    lab.stage.seen("busy", What::Holding).await;
-    let drain = a.drain(DrainOptions::default()).unwrap();
-    progress_when(&drain, "it is asked to leave", |now| now.leaving == 1).await;
+    let (busy, drain) = held_up::<C>(&lab, &a, &b).await;
     let again = a.drain(DrainOptions::default());
     assert!(matches!(again, Err(HostErr::AlreadyDraining { host }) if host == host_id("a")));
     drain.cancel();
@@ -175,12 +177,7 @@ async fn rooms_rest_when_there_is_nobody_to_take_them<C: Class>() {
 async fn nothing_is_placed_on_a_host_that_drains<C: Class>() {
     let lab = Lab::default();
     let (a, b) = (lab.host("a").await, lab.host("b").await);
-    lab.bring::<C>("busy", &a, "a").await;
-    let busy = pad::<C>(&b, "busy");
-    busy.send(PadMsg::Hold { gate: "go".to_owned() }).await.unwrap();
-    lab.stage.seen("busy", What::Holding).await;
-    let drain = a.drain(DrainOptions::default()).unwrap();
-    progress_when(&drain, "it is asked to leave", |now| now.leaving == 1).await;
+    let (busy, drain) = held_up::<C>(&lab, &a, &b).await;
     let key = key_placed::<C>("a", &["a", "b"]);
     assert_eq!(show(&pad::<C>(&a, &key)).await.host, "b", "by a sender of the host itself");
     lab.stage.open("go");
